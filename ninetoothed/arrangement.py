@@ -15,7 +15,8 @@ class SourceTensor:
     """A parameter as the caller passes it.
 
     `sizes` and `strides` have one entry a dimension. `other` is what is read out of bounds (None: 0). `constexpr` marks
-    a compile-time scalar; `value` is its value where `has_value`.
+    a compile-time scalar; `value` is its value where `has_value`. `unique_indices`: no element is stored to
+    twice through indices that a run gives.
     """
 
     name: str
@@ -27,6 +28,7 @@ class SourceTensor:
     has_value: bool = False
     value: Any = field(default=None, hash=False)
     jagged_dim: int | None = None
+    unique_indices: bool = False
 
     @property
     def ndim(self) -> int:

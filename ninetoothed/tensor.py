@@ -40,6 +40,8 @@ class Tensor(WithoutNumbers):
     constexpr: whether a scalar is known when the kernel is compiled.
     value: the value of a scalar, which a call then need not give.
     name: the name in place of a generated one; in a kernel, its parameter's name counts.
+    unique_indices: whether indices that are loaded, or computed of what is, are declared to store to no element twice:
+        a kernel that may store so to any other tensor gives a `RaceWarning`.
 
     Raises `ArrangementError` (a `ValueError`) where `ndim`, `shape` and `shape_options` disagree.
 
@@ -60,6 +62,7 @@ class Tensor(WithoutNumbers):
         constexpr: bool | None = None,
         value: Any = UNSET,
         name: str | None = None,
+        unique_indices: bool = False,
     ) -> None:
         name = f"ninetoothed_tensor_{next(_numbers)}" if name is None else name
         if not isinstance(name, str) or not name.isidentifier():
@@ -68,6 +71,8 @@ class Tensor(WithoutNumbers):
         if sizes and (constexpr or value is not UNSET):
             what = f"a tensor of {counted(len(sizes), 'dimension')} is constexpr or has a value"
             raise _error(what, "only a scalar, Tensor(0), may")
+        if not isinstance(unique_indices, bool):
+            raise _error(f"a tensor has unique_indices={brief(unique_indices)}", "give True or False")
         source = SourceTensor(
             name=name,
             sizes=sizes,
@@ -78,6 +83,7 @@ class Tensor(WithoutNumbers):
             has_value=value is not UNSET and value is not None,
             value=None if value is UNSET else value,
             jagged_dim=None if jagged_dim is None else sources.dimension("a tensor", jagged_dim, len(sizes)),
+            unique_indices=unique_indices,
         )
         self._arrangement = Arrangement.of(source)
         self._level = 0

@@ -57,7 +57,18 @@ METHODS = {
     "subs": ("mapping",),
 }
 FUNCTIONS = {
-    "Tensor": ("ndim", "shape", "dtype", "jagged_dim", "other", "shape_options", "constexpr", "value", "name"),
+    "Tensor": (
+        "ndim",
+        "shape",
+        "dtype",
+        "jagged_dim",
+        "other",
+        "shape_options",
+        "constexpr",
+        "value",
+        "name",
+        "unique_indices",
+    ),
     "Symbol": ("expr", "constexpr", "meta", "lower_bound", "upper_bound", "power_of_two"),
     "block_size": ("lower_bound", "upper_bound"),
     "ninetoothed.eval": ("tensor", "subs"),

@@ -143,6 +143,13 @@ def arranged(shape, calls):
     return dense
 
 
+def loop(rng: random.Random, start, stop, step: int, lines: list[str]) -> list[str]:
+    """Write a loop over the numbers i of a range, by `for` or by `while`."""
+    if rng.random() < 0.5:
+        return [f"for i in range({start}, {stop}, {step}):", *(f"    {line}" for line in lines)]
+    return [f"i = {start}", f"while i < {stop}:", *(f"    {line}" for line in [*lines, f"i += {step}"])]
+
+
 def draw(seed: int):
     """Draw an arrangement of two or three levels that is small enough, and what it makes of its shape."""
     rng = random.Random(seed)
@@ -215,9 +222,9 @@ def write(seed: int):
         # A loop over all tiles, or over some of them.
         start = rng.choice((0, 0, 0, 1)) if len(steps) > 1 else 0
         expression = rng.choice((expression, f"{expression} + i * 0.125", "i * 0.125"))
-        body.append(f"for i in range({start}, y.shape[0]):")
-        body.append(f"    y[i] = {text(expression, 'z[i]')}")
-        for i in range(start, len(steps)):
+        step = rng.choice((1, 1, 2, 3))
+        body += loop(rng, start, "y.shape[0]", step, [f"y[i] = {text(expression, 'z[i]')}"])
+        for i in range(start, len(steps), step):
             events.store(np.where(chosen, places[:, i], -1), value(expression, places[:, i], i))
     elif steps:
         for i in rng.sample(range(len(steps)), min(len(steps), rng.choice((1, 1, 2)))):
@@ -239,6 +246,25 @@ def write(seed: int):
     elif kind < 0.35:
         events.load(np.where(chosen, places[:, 0], -1))
         store(f"y = y + {text(expression, 'z')}", places[:, 0], value(expression, places[:, 0]), True)
+    elif kind < 0.45 and len(shape) == 1:
+        # Elements that each program steps through.
+        scale, step, size = rng.randint(0, 3), rng.randint(1, 6), shape[0]
+        first, scaled = number * scale + rng.randint(0, 1), rng.choice(("3.0", "program", "total", "i * 0.125"))
+        offset = int(first[0, 0])
+        lines = [f"y.source[i] = {text(scaled, 'z')}"]
+        if reads := rng.random() < 0.3:
+            lines = ["read = y.source[i]", f"{lines[0]} + read"]
+        body += loop(rng, f"ntl.program_id(0) * {scale} + {offset}", size, step, lines)
+        for k in range(-(-size // step)):
+            of = first + k * step
+            of = np.where(chosen & (of < size), of, -1)
+            if reads:
+                events.load(of)
+            # Each program counts by its own numbers.
+            numbers = (
+                np.where(of >= 0, of * 0.125, 0.0) if scaled == "i * 0.125" else value(scaled, places[:, 0])[:, :1]
+            )
+            events.store(of, numbers, reads)
     elif kind < 0.65 and len(shape) == 1:
         size, k, m = shape[0], rng.randint(1, 3), rng.randrange(shape[0])
         one = number + np.zeros((1, 1), int)

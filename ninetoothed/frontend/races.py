@@ -21,6 +21,7 @@ def footprints(context: TraceContext, body: ir.Block) -> Footprints:
             parameter.name,
             tuple(context.number(size) for size in parameter.source.sizes),
             tuple(context.number(stride) for stride in parameter.source.strides),
+            parameter.source.unique_indices,
         )
         for parameter, argument in zip(context.definition.parameters, context.specialisation.arguments, strict=True)
         if argument.role == "tensor"

@@ -17,6 +17,8 @@ from ninetoothed.races.site import Site, Space
 # How many touches of one site are counted at most; of how many of a larger one.
 COMPLETE = 1 << 15
 SOME = 1 << 13
+# What a number of run time is, beside 0, where both must give one place.
+_FAR = 1_000_003
 Array = Any
 
 
@@ -103,7 +105,9 @@ class _Spread:
             happens = happens & ((index < _evaluate(guard.size, points)) if guard.upper else True)
         kept = numpy.flatnonzero(happens)
         points = {name: column[kept] for name, column in points.items()}
-        return cls(points, is_bounded and is_small, is_bounded and is_read and site.is_certain)
+        # Of rounds that go to places that a run gives, another may come to the same place later.
+        is_sure = is_bounded and is_read and site.is_certain and site.behind.isdisjoint(site.rounds)
+        return cls(points, is_bounded and is_small, is_sure)
 
 
 def meets_again(store: Site, load: Site, space: Space) -> bool:
@@ -176,13 +180,15 @@ def _touches(sites: tuple[Site, ...], space: Space, spread: Sequence[_Spread]) -
     counts = [len(own[""]) for own in points]
     numbers = numpy.repeat(numpy.arange(len(sites)), counts)
     tags = {tag: number for number, tag in enumerate(dict.fromkeys(site.tag for site in sites))}
-    nothing, known = dict.fromkeys(space.loaded, 0), dict[tuple[str, ...], int]()
+    given = [{name: at * (_FAR + i) for i, name in enumerate(space.loaded)} for at in (0, 1)]
+    known = dict[tuple[str, ...], int]()
     place, program, moment, value = [], [], [], []
     for site, own in zip(sites, points, strict=True):
-        # Numbers of run time are the same where what decides on them is.
+        # Numbers of run time are the same where what decides on them is; which they are must not matter.
         loaded = tuple(sorted({name for e in site.place for name in e.variables if name in space.loaded}))
         keys = [key for name in loaded for key in space.loaded[name]]
-        place.append(_columns([*site.place, *keys], {**own, **nothing}, known.setdefault(loaded, len(known))))
+        columns = _columns([*site.place, *keys], {**own, **given[0]}, known.setdefault(loaded, len(known)))
+        place.append(columns + (_columns(site.place, {**own, **given[1]}) if loaded else []))
         program.append(_columns([var(axis) for axis in space.axes], own))
         moment.append(_columns(site.order, {**dict.fromkeys(site.rounds, 0), **own}))
         value.append(_columns(site.keys, {**dict.fromkeys(site.rounds, 0), **own}, tags[site.tag]))

@@ -4,8 +4,8 @@
     t // n == t' // n, t % n == t' % n  t == t'
     2 * p + lane == 2 * p' + lane'      lanes reach 3: nothing follows
 
-Sites may be one and the same, of two programs, or two. A number of run time is taken to be different where it is loaded
-from different places: whether the elements of an index repeat is up to who makes it, as for `index_put_` of PyTorch.
+Sites may be one and the same, of two programs, or two. A number of run time is the same where what decides on it is;
+where that differs, nothing follows.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ Pair = tuple[Expr, Expr]
 class Equalities:
     """Equalities between expressions of one site and of another, closed under what follows from them.
 
-    sizes: whether a name is the same number in all programs. is_impossible: whether they contradict each other.
+    names: those that may be other numbers in other programs. loaded: of the numbers of run time among them, what
+    decides on each. is_impossible: whether they contradict each other.
     """
 
     def __init__(self, first: Facts, second: Facts, names: frozenset[str], loaded: Mapping[str, tuple[Expr, ...]]):
@@ -44,6 +45,7 @@ class Equalities:
             for pair in tuple(self._pairs):
                 self._take_apart(*pair)
             self._join()
+            self._same.update(var(name) for name, keys in self._loaded.items() if all(map(self.holds, keys)))
             if before == (len(self._pairs), len(self._same)):
                 break
 
@@ -74,9 +76,6 @@ class Equalities:
     def _know(self, a: Expr, b: Expr) -> None:
         if a == b and a not in self._same:
             self._same.add(a)
-            atom = a.sole_atom
-            for key in self._loaded.get(atom.name, ()) if isinstance(atom, Var) else ():
-                self._add(key, key)
 
     def _take_apart(self, a: Expr, b: Expr) -> None:
         """Find what follows from `a == b`: less what is the same on both sides, digit by digit."""
@@ -95,13 +94,6 @@ class Equalities:
         if all(c < 0 for e in (a, b) for m, c in e.terms if Expr(((m, c),)).variables & self._names):
             self._add(-a, -b)
             return
-        for monomial, coefficient in a.terms if len(a.terms) > 1 or len(b.terms) > 1 else ():
-            if other.get(monomial) == coefficient and any(
-                isinstance(each, Var) and each.name in self._loaded for each in monomial
-            ):
-                term = Expr(((monomial, coefficient),))
-                self._split((term, a - term), (term, b - term))
-                return
         if not self._divided(a, b):
             for unit in self._units(a, b):
                 high, low = self._digits(a, unit), self._digits(b, unit)
@@ -132,9 +124,11 @@ class Equalities:
             self._add(left, right)
 
     def _divided(self, a: Expr, b: Expr) -> bool:
-        """Divide both sides by what all their terms have in common."""
+        """Divide both sides by what all their terms have in common, unless that may be 0."""
         units = [self._unit(term) for term in (*a.terms, *b.terms)]
         if not units or any(each != units[0] for each in units) or units[0] == 1:
+            return False
+        if not is_nonnegative(units[0] - 1, self._facts[0]):
             return False
         self._add(_quotient(a, units[0]), _quotient(b, units[0]))
         return True
@@ -181,7 +175,7 @@ class Equalities:
         """Join quotients and remainders of one division."""
         for a, b in tuple(self._pairs):
             own, other = a.sole_atom, b.sole_atom
-            if isinstance(own, Mod) and isinstance(other, Mod) and own.denominator == other.denominator:
+            if isinstance(own, Mod) and isinstance(other, Mod) and self._is_one(own.denominator, other.denominator):
                 x, y = (atom.numerator // atom.denominator for atom in (own, other))
                 if not self._are_equal(x, y):
                     x, y = (simplify(e, facts) for e, facts in zip((x, y), self._facts, strict=True))
@@ -190,7 +184,11 @@ class Equalities:
 
     def _are_equal(self, a: Expr, b: Expr) -> bool:
         """Tell whether two sides are known to be equal."""
-        return (a, b) in self._pairs or (a == b and self._is_same(a))
+        return (a, b) in self._pairs or self._is_one(a, b)
+
+    def _is_one(self, a: Expr, b: Expr) -> bool:
+        """Tell whether two sides are one expression, and one number."""
+        return a == b and self._is_same(a)
 
 
 def _is_multiple(term: Expr, unit: Expr) -> bool:

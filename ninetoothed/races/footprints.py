@@ -11,6 +11,7 @@ import itertools
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
+from ninetoothed import ir
 from ninetoothed.expr import Expr, Facts, const
 from ninetoothed.races.enumeration import meets_again
 from ninetoothed.races.question import Question
@@ -19,14 +20,20 @@ from ninetoothed.races.site import Site, Space
 
 @dataclass(frozen=True)
 class TensorMemory:
-    """The memory of a parameter: its name, sizes and strides."""
+    """The memory of a parameter: its name, sizes and strides.
+
+    unique_indices: whether the indices that a run gives are declared to reach no element twice.
+    """
 
     name: str
     sizes: tuple[Expr, ...]
     strides: tuple[Expr, ...]
+    unique_indices: bool = False
 
     def flat(self, site: Site) -> Site:
         """Give a place as a pointer does: by the distance from the first element."""
+        if site.is_pointed:
+            return site
         distance = sum((i * s for i, s in zip(site.place, self.strides, strict=True)), start=const(0))
         return replace(site, place=(distance,))
 
@@ -35,16 +42,16 @@ class TensorMemory:
 class Footprints:
     """All sites of a program, in the order in which it comes to them.
 
-    questions: what the numbers of each call must answer. pointed: the sites that pointers name, by their distances.
-    changed: the parameters that atomic functions change. waits: whether programs wait for each other, or threads do.
+    questions: what the numbers of each call must answer. changed: the parameters that atomic functions change.
+    waiting: a branch or a loop by which programs wait for each other. orders: whether threads do.
     """
 
     questions: tuple[Question, ...]
     sites: tuple[Site, ...]
-    pointed: frozenset[Site]
     memories: Mapping[str, TensorMemory]
     changed: frozenset[str]
-    waits: bool
+    waiting: ir.Operation | None
+    orders: bool
     space: Space
     facts: Facts
     _proofs: dict[tuple[str, str], bool] = field(default_factory=dict)
@@ -64,7 +71,7 @@ class Footprints:
     def read_again(self, a: str, b: str, values: Mapping[str, int]) -> tuple[Site, Site] | None:
         """Find a store to one parameter, and a load of the other that reads the same element after it."""
         if (a, b) not in self._later:
-            self._later[a, b] = () if self.waits else tuple(self._reads_after_stores(a, b))
+            self._later[a, b] = () if self.waiting or self.orders else tuple(self._reads_after_stores(a, b))
         for pair in self._later[a, b]:
             question = self._flat(pair).with_numbers(values)
             store, load = question.sites
@@ -84,7 +91,7 @@ class Footprints:
             [e.subs(values) for e in (*memory.sizes, *memory.strides)]
             for memory in (self.memories[a], self.memories[b])
         ]
-        return forms[0] == forms[1] and self.pointed.isdisjoint(self._of(a, b))
+        return forms[0] == forms[1] and not any(site.is_pointed for site in self._of(a, b))
 
     def _of(self, *names: str) -> Iterator[Site]:
         return (site for site in self.sites if site.parameter in names)
@@ -97,7 +104,7 @@ class Footprints:
 
     def _flat(self, sites: Iterable[Site]) -> Question:
         """Ask of places as distances from the first element."""
-        flat = (site if site in self.pointed else self.memories[site.parameter].flat(site) for site in sites)
+        flat = (self.memories[site.parameter].flat(site) for site in sites)
         return Question("", tuple(flat), self.space, self.facts)
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import itertools
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from ninetoothed import ir
 from ninetoothed.dtypes import DType, PointerType, int1
 from ninetoothed.expr import Expr, Facts, const, is_nonnegative, maximum, minimum, var
 from ninetoothed.ir.lanes import forwards
-from ninetoothed.language.primitive import Effect
 from ninetoothed.lowering import Guard
 from ninetoothed.races.site import lane_variable
 
@@ -28,6 +28,7 @@ _FORMS: dict[str, Callable[..., Expr]] = {
     "sub": lambda a, b: a - b,
     "mul": lambda a, b: a * b,
     "neg": lambda a: -a,
+    "assign": lambda old, value: value,
     "maximum": maximum,
     "minimum": minimum,
     "lt": _is_less,
@@ -45,6 +46,8 @@ _LOGIC: dict[str, Callable[..., Expr]] = {
     "invert": lambda a: 1 - a,
 }
 _DIVISIONS: dict[str, Callable[[Expr, Expr], Expr]] = {"floordiv": lambda a, b: a // b, "mod": lambda a, b: a % b}
+# Expressions of more letters have a name.
+LONGEST = 4000
 # Conditions as guards on one number; the other side of each.
 _COMPARED = {"lt": "ge", "ge": "lt", "gt": "le", "le": "gt", "eq": "ne", "ne": "eq"}
 
@@ -53,57 +56,49 @@ _COMPARED = {"lt": "ge", "ge": "lt", "gt": "le", "le": "gt", "eq": "ne", "ne": "
 class Integers:
     """The expressions of computed integers; what cannot be read back, loaded or computed, has a name of its own.
 
-    loaded: the values that names stand for.
+    loaded: the values that names stand for. counters: those of loops, by the rounds. carried: loop-carried variables,
+    each with its loop's round.
     """
 
     producers: Mapping[ir.Value, ir.Operation]
     facts: Facts
     loaded: dict[str, ir.Value] = field(default_factory=dict)
+    counters: dict[str, Expr] = field(default_factory=dict)
+    carried: dict[ir.Value, tuple[ir.Carried, str]] = field(default_factory=dict)
     _known: dict[ir.Value, Expr] = field(default_factory=dict)
     _names: dict[ir.Value, str] = field(default_factory=dict)
+    _numbers: Iterator[int] = field(default_factory=itertools.count)
 
     def of(self, value: ir.Value) -> Expr:
-        """Return the expression of a value, in the variables of its lanes."""
-        if value not in self._known:
-            found = self._read(value)
-            self._known[value] = self.name(value) if found is None else found
+        """Return the expression of a value, in the variables of its lanes; of a pointer, how many elements it is on.
+
+        It is counted from the first of the pointer's parameter.
+        """
+        pending = [value]
+        while pending:
+            # One after the other: programs may be long.
+            left = () if pending[-1] in self._known else self._operands(pending[-1])
+            left = tuple(each for each in left if each not in self._known)
+            pending += left
+            if not left and (each := pending.pop()) not in self._known:
+                found = self._read(each)
+                self._known[each] = self.name(each) if found is None or len(found.text) > LONGEST else found
         return self._known[value]
 
+    def _operands(self, value: ir.Value) -> tuple[ir.Value, ...]:
+        """Return what is read before a value."""
+        operation = self.producers.get(value)
+        operands = operation.operands if isinstance(operation, ir.Apply) else ()
+        numbers = tuple(each for each in operands if _is_integer(each) or _is_pointer(each))
+        return numbers if _is_pointer(value) or (_is_integer(value) and numbers == operands) else ()
+
     def within(self, e: Expr, bindings: ir.Bindings) -> Expr:
-        """Put the expressions of bound values for their names."""
-        return e.subs({name: self.of(value) for name, value in bindings if name in e.variables})
+        """Put the expressions of bound values for their names, and of rounds for counters."""
+        return e.subs({**self.counters, **{name: self.of(value) for name, value in bindings if name in e.variables}})
 
     def has_loaded(self, e: Expr) -> bool:
         """Tell whether an expression depends on a number that was not read back."""
         return not e.variables.isdisjoint(self.loaded)
-
-    def computed(self) -> frozenset[str]:
-        """Return the names of what is computed: no element that was loaded, nor one moved, converted or chosen."""
-        return frozenset(name for name, value in self.loaded.items() if self._is_computed(value))
-
-    def _is_computed(self, value: ir.Value) -> bool:
-        operation = self.producers.get(value)
-        if not isinstance(operation, ir.Apply) or operation.primitive.effect in (Effect.READS, Effect.UPDATES):
-            return False
-        is_choice = operation.function == "where"
-        if not (is_choice or operation.primitive.moves_lanes or operation.function == "cast"):
-            return True
-        return any(self._is_computed(each) for each in operation.operands[is_choice:])
-
-    def pointer(self, value: ir.Value) -> Expr | None:
-        """Return how many elements a pointer is from the first of its parameter; None where that cannot be read."""
-        match self.producers.get(value):
-            case ir.Apply(function="data_ptr"):
-                return const(0)
-            case ir.Apply(function="add", operands=operands):
-                moved = [v for v in operands if isinstance(v.type.dtype, PointerType)]
-                offset = [v for v in operands if v not in moved]
-                start = self.pointer(moved[0]) if len(moved) == 1 and offset else None
-                return None if start is None else start + self.of(offset[0])
-            case ir.Apply(operands=(operand,)) as view if view.primitive.is_view:
-                start = self.pointer(operand)
-                return None if start is None else self._moved(start, view)
-        return None
 
     def guards(self, condition: ir.Value, holds: bool) -> tuple[Guard, ...] | None:
         """Return the guards under which a condition holds, or fails; None where they cannot be read."""
@@ -131,20 +126,52 @@ class Integers:
 
     def name(self, value: ir.Value) -> Expr:
         """Name a value that cannot be read back."""
-        name = self._names.setdefault(value, f"loaded_{len(self._names)}")
-        self.loaded[name] = value
+        if value not in self._names:
+            self._names[value] = f"loaded.{next(self._numbers)}"
+        self.loaded[name := self._names[value]] = value
         return var(name)
 
-    def _read(self, value: ir.Value) -> Expr | None:
-        if not _is_integer(value):
+    def _stepped(self, value: ir.Value) -> Expr | None:
+        """Read a variable to which each round adds the same: `start + step * round`; None of any other."""
+        carried, counter = self.carried[value]
+        self._known[value] = own = self.name(value)
+        start, step = self.of(carried.initial), self.of(carried.yielded) - own
+        del self._known[value]
+        if not step.variables.isdisjoint({counter, *self.loaded}):
             return None
-        match self.producers.get(value):
+        stepped = start + step * var(counter)
+        # What was read on the way was read in terms of the name.
+        name = self._names.pop(value)
+        del self.loaded[name]
+        self._known = {each: e.subs({name: stepped}) for each, e in self._known.items()}
+        return stepped
+
+    def _read(self, value: ir.Value) -> Expr | None:
+        if value in self.carried and (_is_integer(value) or _is_pointer(value)):
+            return self._stepped(value)
+        operation = self.producers.get(value)
+        if _is_pointer(value):
+            return self._pointer(operation)
+        match operation if _is_integer(value) else None:
             case ir.Constant(value=number):
                 return const(int(number))
             case ir.Index(expr=e, bindings=bindings):
                 return self.within(e, bindings)
-            case ir.Apply() as operation:
-                return self._computed(operation, value.type.dtype)
+            case ir.Apply() as applied:
+                return self._computed(applied, value.type.dtype)
+        return None
+
+    def _pointer(self, operation: ir.Operation | None) -> Expr | None:
+        """Read a pointer; None where it is not moved from the first element of a parameter."""
+        match operation:
+            case ir.Apply(function="data_ptr"):
+                return const(0)
+            case ir.Apply(function="assign", operands=(_, assigned)):
+                return self.of(assigned)
+            case ir.Apply(function="add", operands=(a, b)) if _is_pointer(a) != _is_pointer(b):
+                return self.of(a) + self.of(b)
+            case ir.Apply(operands=(operand,)) as view if view.primitive.is_view:
+                return self._moved(self.of(operand), view)
         return None
 
     def _computed(self, operation: ir.Apply, dtype: DType | PointerType) -> Expr | None:
@@ -183,6 +210,10 @@ def moved_lanes(operation: ir.Apply, operand: int = 0) -> dict[str, Expr]:
 def _is_integer(value: ir.Value) -> bool:
     dtype = value.type.dtype
     return isinstance(dtype, DType) and (dtype.is_integer or _is_condition(value))
+
+
+def _is_pointer(value: ir.Value) -> bool:
+    return isinstance(value.type.dtype, PointerType)
 
 
 def _is_condition(value: ir.Value) -> bool:

@@ -19,10 +19,12 @@ class RaceVerdict:
     """The answer to a question that no proof answers.
 
     clash: two touches of one element that race; None where there may be some. location: of a store in question.
+    is_by_index: whether what a run gives decides on the place of a store.
     """
 
     clash: Clash | None
     location: ir.SourceLocation | None
+    is_by_index: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,8 +73,12 @@ class Question:
         clash, is_complete = enumerate_sites(self.sites, self.space)
         store = next(site for site in left if site.is_store)
         if clash is None:
-            return None if is_complete else RaceVerdict(None, store.location)
-        return RaceVerdict(clash if clash.is_certain else None, clash.sites[0].location)
+            return None if is_complete else self._undecided(store)
+        return RaceVerdict(clash, clash.sites[0].location) if clash.is_certain else self._undecided(clash.sites[0])
+
+    def _undecided(self, store: Site) -> RaceVerdict:
+        given = self.space.loaded.keys() - self.space.unique
+        return RaceVerdict(None, store.location, not given.isdisjoint(self._in_place(store)))
 
     def left(self) -> tuple[Site, ...]:
         """Return the sites of which no proof tells that they do not race with each other, or each with itself."""
@@ -90,9 +96,12 @@ class Question:
         facts = self.space.facts(self.facts, own)
         names = frozenset((*self.space.axes, *self.space.ranges, *first.rounds, *second.rounds))
         sides = [inside(site, facts) for site in (first, second)]
-        apart = {name: keys for name, keys in self.space.loaded.items() if name not in self.space.computed}
-        known = Equalities(sides[0], sides[1], names, apart)
+        known = Equalities(sides[0], sides[1], names, self.space.loaded)
         known.learn(variables(self._final(first, second)))
+        if first.place == second.place:
+            # No element is stored to twice through indices that are declared unique: they were read at one place.
+            given = (name for name in sorted(self.space.unique) if name in self._in_place(first))
+            known.learn((key, key) for name in given for key in self.space.loaded[name])
         known.learn(zip(first.place, second.place, strict=True))
         if first is second:
             # A condition that leaves one number.
@@ -120,10 +129,17 @@ class Question:
 
     def _are_apart(self, first: Site, second: Site) -> bool:
         """Tell whether no program touches by the one site what another touches by the other."""
-        if first.is_store and second.is_store and _covers(second, first):
+        if first.is_store and second.is_store and (_covers(second, first) or self._are_unique(first, second)):
             return True
         known = self._equalities(first, second)
         return known.is_impossible or all(known.holds(axis) for axis, _ in variables(self.space.axes))
+
+    def _are_unique(self, *stores: Site) -> bool:
+        """Tell whether two stores are declared not to meet: both are through indices that a run gives."""
+        return not any(self.space.unique.isdisjoint(self._in_place(store)) for store in stores)
+
+    def _in_place(self, site: Site) -> frozenset[str]:
+        return frozenset().union(*(e.variables for e in site.place))
 
 
 _REMEMBERED = 64

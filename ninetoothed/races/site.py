@@ -14,32 +14,47 @@ from ninetoothed.lowering import Guard
 class Site:
     """One load or store of a parameter.
 
-    place: the indices of an element. guards: what must hold for it to be touched.
+    value: what is stored; None of a load.
+    place: the indices of an element; of a pointer, the distance from the first. guards: what must hold for a touch.
     rounds: the counters of the loops around it. lanes: those of its tile.
     order: where it stands among the operations of a program: positions and counters, the outermost first.
     is_certain: whether nothing but its guards keeps programs from touching it.
     conditions: what else decides that it happens, which only a run knows, each with the side that it is on.
+    in_rounds: those of them that each round of a loop asks anew.
+    behind: what the numbers of run time in its place and its guards depend on.
     keys: expressions that decide on the number that is stored. tag: how it is computed of them.
     """
 
     parameter: str
-    is_store: bool
+    value: ir.Value | None
     place: tuple[Expr, ...]
+    is_pointed: bool
     guards: tuple[Guard, ...]
     rounds: tuple[str, ...]
     lanes: tuple[ir.Lane, ...]
     order: tuple[Expr, ...]
     is_certain: bool
     conditions: frozenset[tuple[ir.Value, bool]]
+    in_rounds: tuple[ir.Value, ...]
     location: ir.SourceLocation | None
+    behind: frozenset[str] = frozenset()
     keys: tuple[Expr, ...] = ()
     tag: object = None
 
     @property
+    def is_store(self) -> bool:
+        """Tell whether it stores."""
+        return self.value is not None
+
+    @property
+    def named(self) -> frozenset[str]:
+        """The names in its place and its guards."""
+        return frozenset().union(*(e.variables for e in self.place), *(guard.variables for guard in self.guards))
+
+    @property
     def mentioned(self) -> frozenset[str]:
         """The names that its place and its guards depend on."""
-        guarded = (e for guard in self.guards for e in guard.parts)
-        return frozenset().union(*(e.variables for e in (*self.place, *guarded)))
+        return self.named | self.behind
 
     def with_numbers(self, values: Mapping[str, int], facts: Facts) -> Site:
         """Put the numbers of a call for sizes."""
@@ -58,15 +73,15 @@ class Space:
 
     axes: the program indices, and how many there are along each: where no place depends on one, for the smallest
         blocks, since no choice of blocks makes a race legal. counts: the same as launched.
-    ranges: of counters, of lanes and of numbers of run time. loaded: of each number of run time, what decides on it.
-    computed: those numbers of run time that may be equal where what decides on them differs, as those of `x & 3` are.
+    ranges: of rounds, of lanes and of numbers of run time. loaded: of each number of run time, what decides on it.
+    unique: those numbers of run time through which no element is stored to twice, as is declared.
     """
 
     axes: Mapping[str, Expr]
     counts: Mapping[str, Expr]
     ranges: Mapping[str, Range]
     loaded: Mapping[str, tuple[Expr, ...]]
-    computed: frozenset[str]
+    unique: frozenset[str] = frozenset()
 
     def extent(self, axis: str, mentioned: frozenset[str]) -> Expr:
         """Tell how many programs to count along an axis, for sites that depend on these names."""
@@ -81,7 +96,7 @@ class Space:
         axes, counts = ({a: e.subs(values) for a, e in own.items()} for own in (self.axes, self.counts))
         ranges = {name: Range(number(r.lo), number(r.hi), r.multiple_of) for name, r in self.ranges.items()}
         loaded = {name: tuple(key.subs(values) for key in keys) for name, keys in self.loaded.items()}
-        return Space(axes, counts, ranges, loaded, self.computed)
+        return Space(axes, counts, ranges, loaded, self.unique)
 
     def facts(self, start: Facts, sites: tuple[Site, ...]) -> Facts:
         """Bind the names that these sites are made of."""

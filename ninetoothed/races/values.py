@@ -118,10 +118,10 @@ class Values(Dataflow[Keys]):
                 self.note(result, self.of_expressions(reached))
             case ir.Apply(results=results):
                 self.note_all(results, self._applied(operation))
-            case ir.For(variable=variable):
+            case ir.For():
                 trips = (operation.start, operation.stop, operation.step)
                 bounds = self.of_expressions(integers.within(e, operation.bindings) for e in trips)
-                self.note_all(operation.arguments, bounds | {var(variable)})
+                self.note_all(operation.arguments, bounds | {var(self.rounds[operation])})
             case ir.While(condition=condition):
                 self.note_all(operation.arguments, self.keys(condition) | {var(self.rounds[operation])})
             case ir.If(condition=condition):

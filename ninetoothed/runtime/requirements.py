@@ -13,7 +13,7 @@ from ninetoothed.errors import ApplicationError, RaceWarning, SizeError
 from ninetoothed.expr import as_expr
 from ninetoothed.expr.sizes import evaluate
 from ninetoothed.frontend.oversights import warn_at
-from ninetoothed.races import Footprints, race_error, undecided
+from ninetoothed.races import Footprints, race_error, undecided, waiting
 
 
 def check_requirements(
@@ -27,13 +27,22 @@ def check_requirements(
 
 def check_races(definition: KernelDefinition, footprints: Footprints | None, values: Mapping[str, int]) -> None:
     """Raise `RaceError` where programs of a call race; warn, once a line, where nothing tells."""
-    for question in () if footprints is None else footprints.questions:
-        verdict = question.answer(values)
-        if verdict is not None and verdict.clash is not None:
+    if footprints is None:
+        return
+    found = [(each, verdict) for each in footprints.questions if (verdict := each.answer(values)) is not None]
+    if found and footprints.waiting is not None:
+        # Atomics order what the questions take to be in any order.
+        message = waiting([question.parameter for question, _ in found])
+        _warn(definition, message, footprints.waiting.location)
+        return
+    for question, verdict in found:
+        if verdict.clash is not None:
             raise race_error(definition.name, question, verdict)
-        if verdict is not None:
-            message = f"kernel {definition.name!r}: {undecided(question.parameter)}"
-            warn_at(definition.application, RaceWarning, message, verdict.location)
+        _warn(definition, undecided(question.parameter, verdict.is_by_index), verdict.location)
+
+
+def _warn(definition: KernelDefinition, message: str, location: ir.SourceLocation | None) -> None:
+    warn_at(definition.application, RaceWarning, f"kernel {definition.name!r}: {message}", location)
 
 
 def unmet(definition: KernelDefinition, requirement: ir.Requirement, values: Mapping[str, int]) -> SizeError:

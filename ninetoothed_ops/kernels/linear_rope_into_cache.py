@@ -74,7 +74,9 @@ def make(width=128):
     constant = {"constexpr": True}
     projected, output = Tensor(2), Tensor(2)
     sin, cos = (Tensor(2, shape_options=(None, constant)) for _ in range(2))
-    keys, values = (Tensor(4, shape_options=(None, constant, None, constant)) for _ in range(2))
+    # Two tokens of a sequence have two slots.
+    options = (None, constant, None, constant)
+    keys, values = (Tensor(4, shape_options=options, unique_indices=True) for _ in range(2))
     tensors = (projected, sin, cos, Tensor(1), keys, values, output, Tensor(0))
     arrange = functools.partial(arrangement, width=width)
     heads = ninetoothed.make(arrange, application, tensors, kernel_name="rope_heads_into_cache")

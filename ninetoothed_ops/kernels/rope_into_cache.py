@@ -86,7 +86,9 @@ def make(interleaved=False):
     constant = {"constexpr": True}
     query, rotated = (Tensor(5, shape_options=(None, None, constant, constant, constant)) for _ in range(2))
     key, value = (Tensor(4, shape_options=(None, None, constant, constant)) for _ in range(2))
-    keys, values = (Tensor(4, shape_options=(None, constant, None, constant)) for _ in range(2))
+    # Two tokens of a sequence have two slots.
+    options = (None, constant, None, constant)
+    keys, values = (Tensor(4, shape_options=options, unique_indices=True) for _ in range(2))
     sin, cos = (Tensor(4, shape_options=(None, None, constant, constant)) for _ in range(2))
     flag = Tensor(0, constexpr=True, value=interleaved)
     tensors = (query, key, value, sin, cos, Tensor(2), keys, values, rotated, flag)

@@ -38,7 +38,8 @@ def squeezed_rows(*tensors):
 def text(application, *arguments, arrangement=elementwise, other=None, **constants):
     """What a kernel of an application compiles to for an H200, without its imports."""
     tensors = tuple(
-        Tensor(argument.ndim if isinstance(argument, torch.Tensor) else 0, other=other) for argument in arguments
+        Tensor(argument.ndim if isinstance(argument, torch.Tensor) else 0, other=other, unique_indices=True)
+        for argument in arguments
     )
     kernel = ninetoothed.make(arrangement, application, tensors)
     return kernel.source(*arguments, gpu=machine.H200, **constants).text

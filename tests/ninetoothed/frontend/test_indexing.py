@@ -204,7 +204,9 @@ def test_nothing_is_stored_before_a_tensor(application, index):
     memory = torch.zeros(64 + 8, device=DEVICE)
     application = application_of(application, "index", "x", "y")
     kernel = ninetoothed.make(
-        lambda *tensors: tuple(tensor.tile((8,)) for tensor in tensors), application, (Tensor(1), Tensor(1), Tensor(1))
+        lambda *tensors: tuple(tensor.tile((8,)) for tensor in tensors),
+        application,
+        (Tensor(1), Tensor(1), Tensor(1, unique_indices=True)),
     )
     index = torch.cat((index, index.new_full((4,), 255)))
     kernel(index.to(DEVICE), torch.ones(8, device=DEVICE), memory[64:])

@@ -164,7 +164,7 @@ grid program_0 < 1
         )
 
     def test_indices_of_the_program_s_own(self):
-        kernel = make(scattered, row(4), row(4), row(4))
+        kernel = make(scattered, row(4), row(4), Tensor(shape=(4,), unique_indices=True).tile((4,)))
         indices = torch.zeros(4, dtype=torch.int64)
         self.assertExpectedInline(
             str(after_passes(kernel, torch.zeros(4), indices, torch.zeros(4))),
