@@ -60,9 +60,10 @@ class Dataflow(ABC, Generic[Fact]):
         carried = operation.arguments if isinstance(operation, Loop) else ()
         steps = (self.follow, self._hand_on) if self.backwards else (self._hand_on, self.follow)
         for _ in range(1 + MOST_CHANGES * len(carried)):
+            # One variable may take over another's: what is handed on is a change, too.
+            before = [self.facts.get(value) for value in carried]
             for step in steps:
                 step(operation)
-            before = [self.facts.get(value) for value in carried]
             for block in nested:
                 self.settle(block)
             if not self.backwards:
