@@ -48,7 +48,8 @@ def _versions() -> Iterator[tuple[str, str]]:
     yield "torch", torch.__version__
     for name in PACKAGES:
         try:
-            yield name, metadata.version(name)
+            # A wheel's own name may leave out for which CUDA it was built.
+            yield name, torch.__version__ if name == "torch" else metadata.version(name)
         except metadata.PackageNotFoundError:
             yield name, "not installed"
 

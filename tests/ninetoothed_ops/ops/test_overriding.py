@@ -195,7 +195,9 @@ def test_a_mode_sees_the_operator(name):
 @pytest.mark.parametrize("name", sorted(NAMESAKES))
 def test_masked_tensors(name):
     for key in (key for each, key in PLACES if each == name):
-        arguments = with_other(name, key, lambda x: torch.masked.MaskedTensor(x, torch.rand(x.shape) > 0.3))
+        arguments = with_other(
+            name, key, lambda x: torch.masked.MaskedTensor(x, torch.rand(x.shape, device=x.device) > 0.3)
+        )
         found, expected = outcome(getattr(ninetoothed_ops, name), arguments), outcome(NAMESAKES[name], arguments)
         assert type(found) is type(expected)
         if isinstance(found, torch.masked.MaskedTensor):
