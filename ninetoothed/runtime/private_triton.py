@@ -24,11 +24,11 @@ def c_launcher(run: Any, function: Any, metadata: Any) -> tuple[Callable[..., An
     stream, argument, seen = object(), object(), []
     try:
         launch, sizes = run.launch, (run.global_scratch_size, getattr(run, "profile_scratch_size", 0))
+        if any(sizes):
+            return None, (), True
         run.launch = lambda *given: seen.append(given)
     except AttributeError:
         return _unlike()
-    if any(sizes):
-        return None, (), True
     try:
         run(1, 1, 1, stream, function, metadata, None, None, None, argument)
     except Exception:  # Whatever it raises for a stream and an argument like these, it is not as expected.

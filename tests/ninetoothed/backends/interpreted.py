@@ -59,7 +59,8 @@ def _with_mask(create, place):
     @functools.wraps(create)
     def wrapped(self, *arguments, **options):
         mask = arguments[place]
-        mask.data = mask.data.astype(numpy.bool_)
+        if not isinstance(mask, numpy.ndarray):  # as older ones pass that of a descriptor
+            mask.data = mask.data.astype(numpy.bool_)
         return create(self, *arguments, **options)
 
     return wrapped

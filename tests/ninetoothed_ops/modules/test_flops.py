@@ -21,8 +21,8 @@ def llama():
         hidden_size=64,
         intermediate_size=96,
         num_hidden_layers=2,
+        # As many heads of keys: for these PyTorch runs kernels whose backward computes the scores again, as ours does.
         num_attention_heads=4,
-        num_key_value_heads=2,
         vocab_size=40,
     )
     return transformers.LlamaForCausalLM(config).to(DEVICE)

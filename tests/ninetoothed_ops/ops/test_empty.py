@@ -5,6 +5,7 @@ import itertools
 
 import pytest
 import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext
 
@@ -77,7 +78,8 @@ def test_sizes_of_zero(name):
     for sizes in itertools.product((0, 3) if name == "sdpa" else (0, 1, 3), repeat=DIMENSIONS[name]):
         for args in calls(name, *sizes) if 0 in sizes else ():
             sample = Sample(name, str(sizes), args)
-            expected = outcome(NAMESAKES[name], sample)
+            with sdpa_kernel(SDPBackend.MATH):  # the fused one of PyTorch 2.11 divides by zero on a CPU, and ends it
+                expected = outcome(NAMESAKES[name], sample)
             actual = outcome(getattr(ninetoothed_ops, name), sample)
 
             assert described(actual) == described(expected), sizes
