@@ -230,6 +230,11 @@ class Machine:
         """The numbers that it shares with GPUs of its time."""
         return generation_of(self.capability)
 
+    @property
+    def converts_float8(self) -> bool:
+        """Whether it has instructions that convert to types of 8 bits."""
+        return self.capability >= 89
+
     def __str__(self) -> str:
         return f"{self.name} (sm_{self.capability}, {self.multiprocessors} multiprocessors)"
 

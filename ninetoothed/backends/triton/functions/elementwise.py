@@ -173,7 +173,7 @@ def _cast(context: EmitContext, operation: ir.Apply, operands: list[ValueText]) 
             return ValueText(syntax.number(number), (), number)
     others = {each for each in (value.type.dtype, dtype) if not _is_float8(each)}
     node = typed(operand, dtypes.float32) if dtype == dtypes.int1 else _converted(operand, value.type, dtype)
-    if dtype == dtypes.float8e5 != value.type.dtype and context.target.capability < 89:
+    if dtype == dtypes.float8e5 != value.type.dtype and not context.target.converts_float8:
         if _TO_FLOAT8E5 not in context.helpers:
             context.helpers.append(_TO_FLOAT8E5)
         is_single = value.type.dtype == dtypes.float32
