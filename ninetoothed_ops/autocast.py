@@ -16,6 +16,7 @@ def cast_first(operator: OpOverload, device_type: str, autocast: Callable[[str],
     """Make the kernel for autocast on devices of one type; PyTorch asks it inside `torch.autocast` alone."""
     below_autocast = private.without_autocast(device_type)
 
+    @private.hidden_from_dynamo
     def kernel(*args: Any, **kwargs: Any) -> Any:
         dtype = autocast(device_type)
         if dtype is not None:

@@ -32,6 +32,8 @@ def in_reverse(
         keys: recorder_of_plain_calls(operator, schema, gradient, kernel) for keys, kernel in plain.items()
     }.get
 
+    # What runs between graphs is called by the dispatcher, and would be traced, down to the code that launches.
+    @private.hidden_from_dynamo
     def autograd(keyset, *args, **kwargs):
         transformed = has_transforms()
         # A level that was not entered through `forward_ad`, as in a traced graph, is not counted there.

@@ -57,6 +57,7 @@ def register_mutating(
 def _counting(kernel: Callable, written: list[int]) -> Callable:
     """Count the versions of what a kernel writes, by which autograd sees that something it has saved has changed."""
 
+    @private.hidden_from_dynamo
     def count(*args):
         for value in (args[i] for i in written):
             if not value.is_inference():
@@ -69,6 +70,7 @@ def _counting(kernel: Callable, written: list[int]) -> Callable:
 def _without_autocast(function: Callable) -> Callable:
     """Make the function whose tensors `torch.autocast` does not cast, as it does not those of kernels."""
 
+    @private.hidden_from_dynamo
     def call(first: torch.Tensor, *args: Any) -> Any:
         with without_autocast(first.device.type):
             return function(first, *args)

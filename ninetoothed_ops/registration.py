@@ -120,6 +120,7 @@ class _Functions:
         """Make the function that runs on real tensors, for each type of device."""
         allocate, launch = self.allocate, self.launch
 
+        @private.hidden_from_dynamo
         def forward(*args, **kwargs):
             output = allocate(*args, **kwargs)
             launch(output, *args, **kwargs)
@@ -131,8 +132,10 @@ class _Functions:
     def _of_operator(self, function: Callable) -> Callable:
         """Make a function of the operator's arguments of one that gets them flattened."""
         flatten = self.flatten
+        if flatten is None:
+            return function
 
-        return function if flatten is None else lambda *args, **kwargs: function(*flatten(*args, **kwargs))
+        return private.hidden_from_dynamo(lambda *args, **kwargs: function(*flatten(*args, **kwargs)))
 
 
 def _implement(

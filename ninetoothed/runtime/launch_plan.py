@@ -26,7 +26,7 @@ import torch
 from ninetoothed.free_names import FreeName
 from ninetoothed.runtime.call_cache import ALIGNMENT, SEEN, CallCache, Entry, FunctionBody, Mark
 from ninetoothed.runtime.launch_steps import CopyStep, LaunchStep, View, ZeroStep
-from ninetoothed.runtime.private import TorchDispatchMode, modes_see_operations
+from ninetoothed.runtime.private import TorchDispatchMode, hidden_from_dynamo, modes_see_operations
 from ninetoothed.runtime.workspace import Allocation
 
 # The recorder of this thread's call, if it is being recorded.
@@ -235,6 +235,7 @@ class ReplayedFunction:
         self._calls = CallCache()
         self._lock = threading.Lock()
 
+    @hidden_from_dynamo
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         flat, names = ((*args, *kwargs.values()), tuple(kwargs)) if kwargs else (args, ())
         known: Entry | Mark | None = UNRECORDED

@@ -141,6 +141,12 @@ def test_weights_of_another_class_put_in_after_a_swap(convert, backend):
     swap_modules(model)
     for each in (model, twin):
         each[0].weight = nn.Parameter(convert(each[0].weight.detach()), requires_grad=False)
-    torch._dynamo.reset()
-    compiled = model if backend is None else torch.compile(model, backend=backend)
-    assert error(compiled(x), twin(x)) < 1e-5
+    expected = twin(x)
+    if backend is not None:
+        torch._dynamo.reset()
+        try:
+            torch.compile(twin, backend=backend)(x)
+        except TypeError as reason:
+            pytest.skip(f"PyTorch does not compile its own module with such a weight: {reason}")
+        model = torch.compile(model, backend=backend)
+    assert error(model(x), expected) < 1e-5

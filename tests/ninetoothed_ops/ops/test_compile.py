@@ -1,9 +1,13 @@
 """Operators inside `torch.compile`: one node each, sizes symbolic or dependent on data, and no silent detachment."""
 
+import contextlib
+
 import pytest
 import torch
+from torch._dynamo import convert_frame
 from torch._functorch import config as functorch
 from torch._inductor import config as inductor
+from torch._subclasses.fake_tensor import DynamicOutputShapeException
 
 import ninetoothed_ops
 from tests.conftest import DEVICE
@@ -120,3 +124,36 @@ def test_front_doors_break_no_graph(function):
     compiled = torch.compile(function, backend="aot_eager", fullgraph=True, dynamic=True)
 
     assert torch.equal(compiled(x.clone()), function(x.clone()))
+
+
+MODES = {
+    "recorded": contextlib.nullcontext,
+    "no_grad": torch.no_grad,
+    "inference": torch.inference_mode,
+    "autocast": lambda: torch.autocast(DEVICE, torch.bfloat16),
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("name", ("linear", "swiglu", "softmax"))
+def test_what_launches_is_not_traced_between_graphs(name, mode):
+    """A backend that gives up leaves the call to Python, whose frames Dynamo looks at as they come."""
+
+    def backend(graph, _):
+        raise DynamicOutputShapeException("aten.masked_select.default")
+
+    sample, traced = next(iter(samples(name).values())), set()
+    first, *rest = sample.args
+    first.requires_grad_()
+    called = operator(name)
+    function = lambda x: called(x, *rest)  # noqa: E731
+    compiled = torch.compile(function, backend=backend)
+    with MODES[mode](), pytest.MonkeyPatch.context() as patch:
+        compile_frame = convert_frame._compile
+        patch.setattr(
+            convert_frame, "_compile", lambda code, *a, **k: (traced.add(code), compile_frame(code, *a, **k))[1]
+        )
+        for _ in range(4):
+            assert torch.equal(compiled(first), function(first))
+    assert traced == {function.__code__}
