@@ -78,7 +78,7 @@ clamp to numbers :: out = ntl.clamp(x, 1, 3) :: np.clip(x, 1, 3)
 add :: out = ntl.add(x, y) :: x + y
 sub :: out = ntl.sub(x, y) :: x - y
 mul :: out = ntl.mul(x, y) :: x * y
-swizzle2d :: out = ntl.swizzle2d(y, y, 8, 8, 2)[0] :: swizzle(y)
+swizzle2d :: out = ntl.swizzle2d(y, y, 8, 8, 2)[0] :: None if is_float and bits == 8 else swizzle(y)
 softmax :: out = ntl.softmax(z) :: softmax(z)
 to_tensor :: out = ntl.to_tensor(x) :: x
 full :: out = ntl.full((64,), 3, T) :: np.full(64, 3)
