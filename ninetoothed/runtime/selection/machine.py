@@ -232,7 +232,7 @@ class Machine:
 
     @property
     def converts_float8(self) -> bool:
-        """Whether it has instructions that convert to types of 8 bits."""
+        """Tell whether it has instructions that convert to types of 8 bits."""
         return self.capability >= 89
 
     def __str__(self) -> str:
