@@ -185,4 +185,5 @@ SMALL: dict[str, dict[str, Any]] = {
         "attention_head_dim": 32,
         "mamba_dt_rank": 8,
     },
+    "zamba2": {**HEADS, **FEW, "layers_block_type": ["linear_attention", "hybrid"] * 2},
 }
