@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 
 from ninetoothed import dtypes, ir
 from ninetoothed.ir import Apply, Value
+from ninetoothed.passes.integer_guards import divides_by_zero
 from ninetoothed.passes.operations import producers
 from ninetoothed.passes.overhang.masks import MaskBuilder
-from ninetoothed.passes.safe_divisors import divides_by_zero
 
 MESSAGE = "integers are divided by zero; choose what that gives, with `ntl.where(z != 0, x // z, other)`"
 

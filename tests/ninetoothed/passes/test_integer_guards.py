@@ -1,4 +1,4 @@
-"""Divisors of 0 that GPUs divide by: LLVM takes them for impossible, whether or not a lane is taken."""
+"""Operations on integers that LLVM leaves undefined: divisors of 0, taken or not, and shifts by more than all bits."""
 
 import re
 
@@ -9,7 +9,7 @@ import ninetoothed
 from ninetoothed import Tensor
 from ninetoothed.runtime import dispatch, executable
 from ninetoothed.runtime.selection import machine
-from tests.conftest import needs_triton
+from tests.conftest import DEVICE, needs_triton
 from tests.ninetoothed.applications import application_of
 
 GUARD = "tl.where(b == 0, 1, b)"
@@ -38,6 +38,7 @@ def test_each_divisor_is_guarded_once(body, dtype):
         "y = a.offsets(0) // a.shape[0] + a",
         "y = a // ntl.where(b == 0, 1, b)",
         "y = a // ntl.where(b != 0, b, 2)",
+        "y = a // (ntl.arange(0, 8) + 1)",
         "y = a.to(ntl.float32) // b",
     ),
 )
@@ -71,3 +72,41 @@ def test_machine_code_still_asks_whether_the_divisor_is_zero(body, dtype):
     variant = dispatch.launcher_of(kernel).trace((x, x, torch.ones(20, dtype=dtype)), {}, machine.H100)
     compiled = executable.GpuExecutable.compile(kernel.definition, variant)
     assert "-7" in compiled.asm["ptx"]
+
+
+# -- shifts --
+
+
+@pytest.mark.parametrize("dtype", (torch.int8, torch.int16, torch.int32, torch.int64, torch.uint8), ids=str)
+def test_shifts_by_all_bits_and_more(dtype):
+    """As in PyTorch, which shifts everything out, and has nothing to do with what the hardware does."""
+    bits = torch.iinfo(dtype).bits
+    shifted = torch.tensor([-3, 5, 77, -128, -1, 1, 100, 3]).to(dtype)
+    distances = torch.tensor([0, 1, bits - 1, bits, bits + 1, 100, 31, 7 if dtype == torch.uint8 else -1]).to(dtype)
+    for body, expected in (("y = a << b", shifted << distances), ("y = a >> b", shifted >> distances)):
+        found = torch.empty(8, dtype=dtype, device=DEVICE)
+        made(body)(shifted.to(DEVICE), distances.to(DEVICE), found)
+        assert torch.equal(found.cpu(), expected)
+
+
+@pytest.mark.parametrize(
+    "body, dtype, guarded",
+    (
+        ("y = a << b", torch.int32, "tl.where((b >= 0) & (b <= 31), a << b, 0)"),
+        ("y = a >> b", torch.int32, "a >> tl.where((b >= 0) & (b <= 31), b, 31)"),
+        ("y = a << b", torch.uint8, "tl.where(b <= 7, a << b, 0)"),
+        ("y = a >> b", torch.uint8, "tl.where(b <= 7, a >> b, 0)"),
+        ("y = a >> b", torch.int64, "a >> tl.where((b >= 0) & (b <= 63), b, 63)"),
+    ),
+)
+def test_shifts_are_guarded(body, dtype, guarded):
+    assert guarded in text(body, dtype)
+
+
+@pytest.mark.parametrize(
+    "distance",
+    ("3", "ntl.arange(0, 8)", "(ntl.arange(0, 8) * 4)", "(ntl.arange(0, 8) % 4 * 8 + 7)", "(8 * k)", "(b & 15)"),
+)
+def test_shifts_within_the_bits_are_left_alone(distance):
+    found = text(f"for k in range(4):\n    y = a.to(ntl.int32) >> {distance}", torch.int32)
+    assert ">>" in found and "where" not in found
