@@ -6,14 +6,14 @@ from ninetoothed.errors import UnsupportedError
 def register_attention() -> None:
     """Register `attn_implementation="ninetoothed"` with transformers, for all models of this process.
 
-    It imports transformers; without it, and with a version that is not supported, it raises UnsupportedError. Nothing
+    It imports transformers; without it, and with one that lacks what it stands on, it raises UnsupportedError. Nothing
     changes for a model of another implementation.
 
         ninetoothed_ops.register_attention()
         model = AutoModelForCausalLM.from_pretrained(name, attn_implementation="ninetoothed")
     """
     try:
-        from . import versions
+        from . import names
     except ModuleNotFoundError as error:
         if error.name != "transformers":
             raise
@@ -21,7 +21,7 @@ def register_attention() -> None:
             'register_attention: transformers is not installed: pip install -U "transformers>=5.17".'
         ) from None
 
-    versions.check("register_attention")
+    names.check("register_attention")
     from . import attention_interface
 
     attention_interface.register_attention()

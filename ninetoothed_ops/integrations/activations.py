@@ -9,12 +9,14 @@ from functools import partial
 
 from torch import nn
 from torch.nn import functional
-from transformers import activations
 
 from ..modules.activations import NTGELU, NTGELUTanh, NTQuickGELU, NTReLUSquared, replacement
 from ..modules.eligibility import unsuitable
 from ..modules.silu import NTSiLU
+from .names import module as module_of
 from .recognition import SUBCLASS, methods
+
+activations = module_of("transformers.activations")
 
 ACTIVATIONS: dict[str, type[nn.Module]] = {
     "SiLUActivation": NTSiLU,

@@ -20,7 +20,7 @@ from ninetoothed.runtime.private import version_of
 from ..modules.attention import are_weights_asked_for
 from ..modules.caches import kept
 from ..ops.sdpa import operator as sdpa
-from . import versions
+from . import names
 from .masks import reads_numbers
 from .sparse import chosen
 
@@ -41,7 +41,7 @@ def register_attention() -> None:
     causality is meant; for families that are not made for it (masks.py) as for "eager". Models that exist are set by
     `model.set_attn_implementation("ninetoothed")`.
     """
-    versions.check("register_attention")
+    names.check("register_attention")
     AttentionInterface.register(NAME, attend)
     AttentionMaskInterface.register(NAME, make_mask)
 

@@ -11,13 +11,13 @@ from collections.abc import Callable
 from types import CodeType, FunctionType
 from typing import Any
 
-from transformers import modeling_layers
-from transformers.utils import deprecation
+from .names import module
 
 MODELS = "transformers.models"
 SUBCLASS = "a subclass of something, which may compute something else"
 # Whose wrappers change nothing that a forward computes.
-WRAPPERS = (deprecation.__file__, modeling_layers.__file__)
+_FILES = module("transformers.utils.deprecation"), module("transformers.modeling_layers")
+WRAPPERS = tuple(vars(each).get("__file__") for each in _FILES)
 # Methods that compute nothing of what a module gives.
 ASIDE = ("__init__", "extra_repr")
 

@@ -15,7 +15,10 @@ from transformers import cache_utils
 
 from ..modules.caches import are_own
 
-FULL, SLIDING = cache_utils.StaticLayer, cache_utils.StaticSlidingWindowLayer
+FULL: Any = cache_utils.StaticLayer
+SLIDING: Any = cache_utils.StaticSlidingWindowLayer
+# What each tells of the tokens that it holds.
+TOLD = {FULL: ("cumulative_length",), SLIDING: ("cumulative_length", "cumulative_length_int", "max_cache_len")}
 
 
 def memory_of(cache: Any) -> list[torch.Tensor]:
@@ -31,8 +34,10 @@ def unlike_static(cache: Any) -> str:
     for layer in layers:
         if type(layer) not in (FULL, SLIDING):
             return f"its cache has a {type(layer).__name__}"
-        if not layer.is_initialized:
+        if not getattr(layer, "is_initialized", False):
             return "its cache is empty"
+        if not all(hasattr(layer, name) for name in TOLD[type(layer)]):
+            return f"its {type(layer).__name__} counts its tokens in another way"
         if not are_own(cache_utils, cache, type(layer), layer):
             return "its cache is offloaded, or updated by a function that is not transformers'"
     return ""

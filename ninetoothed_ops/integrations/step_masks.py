@@ -73,4 +73,4 @@ def _length_of(cache: Any) -> int:
     layers = getattr(cache, "layers", ())
     first: Any = layers[0] if layers else None
     is_static = type(cache) is cache_utils.StaticCache and type(first) is cache_utils.StaticLayer
-    return first.max_cache_len if is_static and first.is_initialized else -1
+    return getattr(first, "max_cache_len", -1) if is_static and getattr(first, "is_initialized", False) else -1

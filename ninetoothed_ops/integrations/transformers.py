@@ -9,13 +9,11 @@ by what they compute (rotary_trial.py).
 
 import functools
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from types import SimpleNamespace
 from typing import Any
 
 from torch import nn
-from transformers import pytorch_utils
-from transformers.integrations import sdpa_attention
 
 from ninetoothed.errors import UnsupportedError
 
@@ -30,9 +28,9 @@ from ..modules.rotary_trial import recognised
 from ..modules.substitute import substitute
 from . import attention_interface
 from .activations import activation, activation_in_mlp
+from .names import has_steps, module as module_of
 from .norms import norm
 from .recognition import MODELS, SUBCLASS, looks_up, names_of, same, undecorated
-from .step_graphs import attributes
 
 __all__ = ["attributes", "rules"]
 
@@ -80,13 +78,14 @@ def attention_by_name(module: nn.Module) -> str | None:
 
 def conv1d(module: nn.Module) -> type[nn.Module] | str | None:
     """Choose NTConv1D for the linear layer of GPT-2, whose weight is (in, out)."""
-    known, cls = getattr(pytorch_utils, "Conv1D", None), type(module)
+    file, cls = module_of("transformers.pytorch_utils"), type(module)
+    known = getattr(file, "Conv1D", None)
     if known is None or not isinstance(module, known):
         return None
     if cls is not known:
         return SUBCLASS
     code = getattr(cls.forward, "__code__", None)
-    if code is None or code.co_filename != pytorch_utils.__file__ or "addmm" not in code.co_names:
+    if code is None or code.co_filename != file.__file__ or "addmm" not in code.co_names:
         return "its forward is not that of transformers' Conv1D"
     return unsuitable(module, "weight", "bias") or NTConv1D
 
@@ -150,6 +149,15 @@ def _joined(model: nn.Module) -> tuple[Callable[[nn.Module], type[nn.Module] | s
         return activation_in_mlp(module) if id(module) in parts else None
 
     return inner, gated_mlp, fused_gated_mlp, decoder_layer
+
+
+def attributes(model: nn.Module) -> Iterable[tuple[nn.Module, str, Callable]]:
+    """Find what makes and runs the steps of `generate`, where transformers has what they stand on."""
+    if not has_steps():
+        return ()
+    from . import step_graphs
+
+    return step_graphs.attributes(model)
 
 
 class _Term(tuple):
@@ -222,5 +230,5 @@ def _unready(module: Any) -> str | None:
 
 def _is_own(registered: Callable | None) -> bool:
     """Tell whether an attention function is transformers' or ours; for "eager", in the model's file, there is none."""
-    own = vars(sdpa_attention), vars(attention_interface)
+    own = vars(module_of("transformers.integrations.sdpa_attention")), vars(attention_interface)
     return registered is None or any(getattr(registered, "__globals__", None) is each for each in own)

@@ -173,14 +173,14 @@ def _of_layer(cache: Any, layer: int, tokens: int, key: torch.Tensor | None) -> 
     # The class first: see `joint._are_plain`.
     if tokens == 1 and getattr(module, "StaticLayer", None) is type(found):
         return _of_static_layer(found) if are_own(module, cache, module.StaticLayer, found) else None
-    if key is not None and getattr(module, "DynamicLayer", None) is type(found) and not found.is_initialized:
+    if key is not None and getattr(module, "DynamicLayer", None) is type(found) and not _is_initialized(found, True):
         return _of_empty_layer(found, key) if are_own(module, cache, module.DynamicLayer, found) else None
     return None
 
 
 def _of_static_layer(layer: Any) -> Slots | None:
     counter = getattr(layer, "cumulative_length", None)
-    if not layer.is_initialized or not isinstance(counter, torch.Tensor):
+    if not _is_initialized(layer, False) or not isinstance(counter, torch.Tensor):
         return None
     return Slots(layer.keys, layer.values, counter.view(1), counter)
 
@@ -193,7 +193,13 @@ def _of_empty_layer(layer: Any, key: torch.Tensor) -> Slots:
 
 def are_own(module: Any, cache: Any, cls: Any, layer: Any) -> bool:
     """Tell whether a cache, on the device, and its layer are updated by transformers' own methods alone."""
-    return _updates_itself(cache, module.Cache) and _updates_itself(layer, cls) and not cache.offloading
+    is_own = _updates_itself(cache, module.Cache) and _updates_itself(layer, cls)
+    return is_own and not getattr(cache, "offloading", True)
+
+
+def _is_initialized(layer: Any, unknown: bool) -> bool:
+    """Tell whether a layer has memory; `unknown` where this transformers does not say."""
+    return getattr(layer, "is_initialized", unknown)
 
 
 def _updates_itself(instance: Any, base: Any) -> bool:

@@ -319,9 +319,9 @@ def _integration(model: nn.Module) -> Any:
     """Import what knows transformers, where the model has a module of its."""
     if "transformers" not in sys.modules or not any(map(_from_transformers, model.modules())):
         return None
-    from ..integrations import versions
+    from ..integrations import names
 
-    versions.check("swap_modules")
+    names.check("swap_modules")
     from ..integrations import transformers
 
     return transformers

@@ -1,7 +1,5 @@
 """What is left alone, the reason that the report gives, and the errors for what a model is set to after a swap."""
 
-import sys
-
 import pytest
 import torch
 from torch import nn
@@ -104,33 +102,6 @@ def test_quantised_projections_stay_and_the_attention_is_swapped(make, batch):
     why = reasons(swap_modules(model))
     assert why == {f"model.layers.{index}.self_attn.q_proj": "not a torch.nn.Linear" for index in range(2)}
     assert error(logits(model, tokens, mask), expected) < TOLERANCE[torch.float32]
-
-
-def test_a_version_of_transformers_that_is_not_supported(make, monkeypatch):
-    from ninetoothed_ops.integrations import versions
-    from ninetoothed_ops.integrations.attention_interface import register_attention
-
-    model = make("Llama")
-    monkeypatch.setattr(versions, "OLDEST", "99.0")
-    for call in (register_attention, ninetoothed_ops.register_attention, lambda: swap_modules(model)):
-        with pytest.raises(UnsupportedError, match="is installed, and 99.0 or later is supported"):
-            call()
-
-
-def test_registering_attention_without_transformers(monkeypatch):
-    from ninetoothed_ops import integrations
-
-    for missing, kind, match in (
-        ("transformers", UnsupportedError, "register_attention: transformers is not installed: pip install"),
-        # Something else that is missing is not hidden.
-        ("torch.torch_version", ImportError, "torch.torch_version"),
-    ):
-        with monkeypatch.context() as patch:
-            patch.delitem(sys.modules, "ninetoothed_ops.integrations.versions", raising=False)
-            patch.delattr(integrations, "versions", raising=False)
-            patch.setitem(sys.modules, missing, None)
-            with pytest.raises(kind, match=match):
-                ninetoothed_ops.register_attention()
 
 
 def test_registering_attention(monkeypatch):
