@@ -15,9 +15,6 @@ from ninetoothed.runtime.build import assembler, descriptors, disk_cache, gluon
 from ninetoothed.runtime.selection import machine
 
 PACKAGES = ("triton", "transformers", "numpy", "nvidia-cuda-nvcc")
-# Where the tests and benchmarks of this version ran, and for which GPUs its kernels are compiled in the tests.
-RUN_ON = ("H200",)
-COMPILED_FOR = (80, 90, 100)
 
 Section = tuple[str, list[tuple[str, str]]]
 
@@ -61,17 +58,20 @@ def _gpus() -> Iterator[tuple[str, str]]:
         found = machine.current(index)
         assert found is not None, "CUDA is available"
         yield f"cuda:{index}", f"{found}: {support(found)}"
-    names = ", ".join(each.name for each in machine.MACHINES if support(each).startswith("compiled"))
-    yield "supported", f"{', '.join(RUN_ON)}: run; {names}: compiled in the tests, not run; others: neither"
+    run, others = (
+        ", ".join(each.name for each in machine.MACHINES if each.is_run_on == is_run_on) for is_run_on in (True, False)
+    )
+    yield "supported", f"{run}: run; {others}: compiled in the tests, not run; others: neither"
 
 
 def support(gpu: machine.Machine) -> str:
     """Say how far a GPU is supported: kernels were run on it, compiled for it, or neither."""
     if torch.version.hip is not None:
         return "neither run nor compiled for: an AMD GPU"
-    if gpu.name in RUN_ON:
+    if any(each.is_run_on and each.name == gpu.name for each in machine.MACHINES):
         return "run"
-    return "compiled for in the tests, not run on" if gpu.capability in COMPILED_FOR else "neither run nor compiled for"
+    is_compiled_for = gpu.capability in {each.capability for each in machine.MACHINES}
+    return "compiled for in the tests, not run on" if is_compiled_for else "neither run nor compiled for"
 
 
 def _assembler() -> str:

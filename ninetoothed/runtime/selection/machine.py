@@ -8,7 +8,7 @@ from __future__ import annotations
 import difflib
 import functools
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from ninetoothed.errors import ArgumentError
@@ -214,7 +214,8 @@ class Machine:
     """A description of a GPU. Equal descriptions compile the same kernels.
 
     capability: 90 for compute capability 9.0. shared_memory: bytes that one program may have. registers: those of a
-    multiprocessor, of 32 bits. l2: bytes. bandwidth: bytes a second from memory.
+    multiprocessor, of 32 bits. l2: bytes. bandwidth: bytes a second from memory. is_run_on: whether the tests and the
+    benchmarks of this version ran on it.
     """
 
     name: str
@@ -224,6 +225,7 @@ class Machine:
     registers: int = 65536
     l2: int = 50 * 2**20
     bandwidth: float = 3.0e12
+    is_run_on: bool = field(default=False, compare=False)
 
     @property
     def generation(self) -> Generation:
@@ -239,10 +241,11 @@ class Machine:
         return f"{self.name} (sm_{self.capability}, {self.multiprocessors} multiprocessors)"
 
 
+# For each the tests compile kernels.
 MACHINES = (
     Machine("A100", 80, 108, 163 * 1024, l2=40 * 2**20, bandwidth=2.0e12),
     Machine("H100", 90, 132, 227 * 1024, l2=50 * 2**20, bandwidth=3.35e12),
-    Machine("H200", 90, 132, 227 * 1024, l2=60 * 2**20, bandwidth=4.8e12),
+    Machine("H200", 90, 132, 227 * 1024, l2=60 * 2**20, bandwidth=4.8e12, is_run_on=True),
     Machine("B200", 100, 148, 227 * 1024, l2=126 * 2**20, bandwidth=8.0e12),
 )
 A100, H100, H200, B200, *_ = MACHINES
