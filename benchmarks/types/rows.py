@@ -68,6 +68,7 @@ fma :: out = ntl.fma(z, y, y) :: z * y + y
 cdiv :: out = ntl.cdiv(x, y) :: -(-x // y)
 umulhi :: out = ntl.umulhi(x, y) :: (x % 2**bits) * y // 2**bits
 where :: out = ntl.where(y > 2, x, z) :: np.where(y > 2, x, z)
+where of a number :: out = ntl.where(y > 2, x, 3) :: np.where(y > 2, x, 3)
 where (condition) :: out = ntl.where(z, x, y) :: np.where(z != 0, x, y)
 maximum :: out = ntl.maximum(x, y) :: np.maximum(x, y)
 maximum with NaN :: out = ntl.maximum(x, y, ntl.PropagateNan.ALL) :: np.maximum(x, y)

@@ -126,3 +126,16 @@ def test_what_is_compiled_saturates(source, dtype, gpu):
         assert not instructions and "min.NaN.f32" in text and "0f47600000" in text  # 57344
     else:
         assert instructions and all("satfinite" in each for each in instructions)
+
+
+@needs_triton
+@pytest.mark.parametrize("body", ("y = ntl.where(x > 1, x, float('-inf'))", "y = ntl.where(x > 1, 1e9, x)"))
+@both
+def test_numbers_beside_float8(body, dtype):
+    """Triton gives such a number the type of eight bits, and cannot convert it."""
+    x = torch.tensor([-3, 5, 1, 2, 3, 4, 5, 6.0]).to(dtype)
+    chosen = (x.float() > 1) == body.endswith("x)")
+    same(run(x, dtype, body), torch.where(chosen, FLOAT8[dtype] * (1 if body.endswith("x)") else -1), x.float()))
+    kernel = make(body)
+    variant = dispatch.launcher_of(kernel).trace((x, torch.zeros(8).to(dtype)), {}, machine.H100)
+    assert executable.GpuExecutable.compile(kernel.definition, variant).asm["ptx"]

@@ -114,10 +114,15 @@ def meet(operands: list[ValueText]) -> tuple[int, ...]:
 
 
 def weakly(operation: ir.Apply, operands: list[ValueText], first: int = 0) -> list[ast.expr]:
-    """Return the operands from `first` on; literals stay bare where another operand gives them its type."""
-    nodes = [text.node for text in operands]
-    if all(text.constant is not None for text in operands[first:]):
-        nodes[first] = typed(operands[first], operation.operands[first].type.dtype)
+    """Return the operands from `first` on; literals stay bare where another operand gives them its type.
+
+    Not float8: Triton takes such a literal, and fails to convert it.
+    """
+    nodes, types = [text.node for text in operands], [value.type.dtype for value in operation.operands]
+    is_float8 = isinstance(types[-1], DType) and types[-1].is_float8
+    are_numbers = all(text.constant is not None for text in operands[first:])
+    for place in range(first, len(nodes)) if is_float8 else [first] if are_numbers else []:
+        nodes[place] = typed(operands[place], types[place])
     return nodes
 
 
