@@ -58,7 +58,8 @@ def _pass_on(context: TraceContext, cell: Cell, other: Any = None) -> None:
     place = _access(context, cell.between or Between(cell.name, tile, dtype))
     number = memory.other_of(context, SourceTensor(place.parameter, other=other), dtype)
     place = replace(place, other=number, edges=place.edges if other is None else ())
-    value = context.builder.apply("passed", (context.builder.cast(cell.value, dtype),), place.type, access=place)
+    passed = (context.builder.cast(cell.value, dtype),)
+    value = context.builder.apply("passed", passed, shape=extents_of(place.type), access=place)
     write(context, cell, context.builder.named(value, cell.value.hint))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -15,6 +15,7 @@ from ninetoothed.frontend.signs import Signs
 from ninetoothed.frontend.value_numbering import ValueNumbering
 from ninetoothed.frontend.values import origin
 from ninetoothed.ir import Apply, Constant, Index, Lane, SourceLocation, TileType, Value
+from ninetoothed.language.primitive import Primitive
 from ninetoothed.language.primitives import PRIMITIVES
 
 # What operations are built from: computed values, sizes, and Python numbers.
@@ -33,6 +34,22 @@ def is_lost_in(operand: Operand, dtype: DType) -> bool:
 
 class EmissionForbidden(Exception):
     """An operation was emitted where only known numbers may be computed."""
+
+
+def _results(
+    row: Primitive, operands: Sequence[TileType], elements: Sequence[Any], attributes: Mapping[str, Any]
+) -> list[TileType]:
+    """Return the types of results: along each axis they have the extent that operands have along one of its name."""
+    axes = row.axes_of([type.lanes for type in operands], [None] * len(elements), attributes)
+    if axes is None:
+        return [shapes.with_dtype(operands[0], each) for each in elements]
+    extents = {
+        name: extent
+        for type, names in zip(reversed(operands), reversed(axes.operands), strict=True)
+        for name, extent in zip(names, shapes.extents_of(type), strict=True)
+    }
+    shaped = ([extents.get(name) or shapes.full(int(name.strip("[]"))) for name in names] for names in axes.results)
+    return list(map(shapes.tile_type, elements, shaped))
 
 
 class Builder:
@@ -206,7 +223,7 @@ class Builder:
         producer = self.producer(value)
         if isinstance(producer, Constant) and not (producer.result.type.dtype.is_floating and dtype.is_integer):
             return self.constant(wrapped(producer.value, numeric(dtype)), dtype)
-        return self.apply("cast", (value,), shapes.with_dtype(value.type, dtype))
+        return self.apply("cast", (value,), dtype)
 
     def taken(self, function: str, value: Value) -> Value:
         """Convert a value to the type in which a primitive computes with its type."""
@@ -220,21 +237,20 @@ class Builder:
     def reshape_rank(self, value: Value, rank: int) -> Value:
         """Add leading axes of one element."""
         while 0 < len(value.type.lanes) < rank:
-            extents = (shapes.ONE, *shapes.extents_of(value.type))
-            value = self.apply("expand_dims", (value,), shapes.tile_type(value.type.dtype, extents), axis=0)
+            value = self.apply("expand_dims", (value,), axis=0)
         return value
 
     def broadcast_to(self, value: Value, extents: tuple[shapes.Extent, ...], what: str = "") -> Value:
         """Broadcast a value to exactly this shape; `what` begins the message where it does not fit."""
-        target, own = shapes.tile_type(value.type.dtype, extents), shapes.extents_of(value.type)
+        own = shapes.extents_of(value.type)
         message = f"{what}shape {shapes.text(own)} does not broadcast to {shapes.text(extents)}"
         shapes.check_broadcast_to(own, extents, message, self.require)
         is_emptied = any(a.is_one and a.is_full and not b.is_full for a, b in zip(own, extents, strict=False))
-        if value.type.lanes == target.lanes and not is_emptied:
+        if value.type.lanes == tuple(each.lanes for each in extents) and not is_emptied:
             return value
         if value.type.is_scalar:
-            return self.apply("full", (value,), target)
-        return self.apply("broadcast", (self.reshape_rank(value, len(extents)),), target)
+            return self.apply("full", (value,), shape=extents)
+        return self.apply("broadcast", (self.reshape_rank(value, len(extents)),), shape=extents)
 
     def broadcast(self, *values: Value) -> tuple[Value, ...]:
         """Broadcast all values to their common shape."""
@@ -245,20 +261,31 @@ class Builder:
 
     # -- operations --------------------------------------------------------------------------------
 
-    def apply(self, function: str, operands: tuple[Value, ...], *types: TileType, **attributes: Any) -> Any:
+    def apply(
+        self,
+        function: str,
+        operands: tuple[Value, ...],
+        *given: DType | PointerType,
+        shape: Sequence[shapes.Extent] | None = None,
+        **attributes: Any,
+    ) -> Any:
         """Emit a primitive. Returns its result, or a tuple where it does not have exactly one.
 
-        Raises `shapes.Mismatch` where its row does not take operands and attributes like these.
+        The row tells the types of results: `given` are the element types, and `shape` the shape, that it leaves open.
+        Raises `shapes.Mismatch` where the row does not take operands and attributes like these.
         """
-        results = tuple(Value(type) for type in types)
         pairs = tuple((name, value) for name, value in attributes.items() if value is not None)
-        row = PRIMITIVES[function]
-        unfit = row.unfit([value.type.dtype for value in operands])
+        row, own = PRIMITIVES[function], [value.type for value in operands]
+        unfit = row.unfit([type.dtype for type in own])
         if unfit is not None:
             raise shapes.Mismatch(unfit)
-        refusal = row.refusal([value.type for value in operands], types, dict(pairs))
+        elements = given or row.gives([type.dtype for type in own])
+        shaped = shape is None and _results(row, own, elements, dict(pairs))
+        types = shaped or [shapes.tile_type(each, shape or ()) for each in elements]
+        refusal = row.refusal(own, types, dict(pairs))
         if refusal is not None:
             raise shapes.Mismatch(f"{refusal}; convert or reshape what does not fit, say with `.to(dtype)`")
+        results = tuple(map(Value, types))
         self.emit(Apply(results, function, operands, pairs, location=self.location))
         return results[0] if len(results) == 1 else results
 
@@ -285,18 +312,17 @@ class Builder:
         function: str,
         *operands: Operand,
         dtype: DType | None = None,
-        result: DType | None = None,
         **attributes: Any,
     ) -> Value:
         """Convert to `dtype` (by default the common type), broadcast, and apply.
 
-        Floats that the function does not take are computed in float32, and the result is converted back.
+        Floats that the function does not take are computed in float32, and a result of that type is converted back.
         """
         dtype = dtype or self.common_type(*operands)
         computed = PRIMITIVES[function].computed_in(dtype) or dtype
         values = self.broadcast(*(self.value(operand, computed) for operand in operands))
-        value = self.apply(function, values, shapes.with_dtype(values[0].type, result or computed), **attributes)
-        return value if result else self.cast(value, dtype)
+        value = self.apply(function, values, **attributes)
+        return self.cast(value, dtype) if value.type.dtype == computed else value
 
     def floating(self, function: str, *operands: Operand, **attributes: Any) -> Value:
         """Apply a function of floats in float32 or float64. Halves are rounded back, integers give float32."""
@@ -314,7 +340,7 @@ class Builder:
             for number in (lhs, rhs):
                 if isinstance(number, int) and not holds(common, number):
                     common = dtypes.promote(common, number_type(number))
-            return self.elementwise(function, lhs, rhs, dtype=common, result=dtypes.int1)
+            return self.elementwise(function, lhs, rhs, dtype=common)
         if function == "truediv":
             computed = common if common in (dtypes.float32, dtypes.float64) else dtypes.float32
             return self.elementwise(function, lhs, rhs, dtype=computed)
@@ -332,7 +358,7 @@ class Builder:
         if offset.type.dtype.is_floating:
             raise shapes.Mismatch(f"pointers are moved by whole numbers of elements, not by {offset.type.dtype}")
         pointer, offset = self.broadcast(pointer, offset)
-        return self.apply("add", (pointer, offset), pointer.type)
+        return self.apply("add", (pointer, offset))
 
     def _divide(self, function: str, lhs: Operand, rhs: Operand, common: DType) -> Value:
         if common == dtypes.int1:

@@ -13,7 +13,6 @@ from ninetoothed.frontend import effects, functions, random, reductions, shape_f
 from ninetoothed.frontend.attributes import attribute
 from ninetoothed.frontend.context import TraceContext
 from ninetoothed.frontend.operators import binary, extremum, is_dynamic, operand
-from ninetoothed.frontend.shapes import with_dtype
 from ninetoothed.frontend.values import LevelRef, SourceRef, TileRef, shown
 from ninetoothed.ir import Value
 from ninetoothed.language.functions import FUNCTIONS
@@ -131,7 +130,7 @@ def libdevice(context: TraceContext, *operands: Any, name: str) -> Any:
     values = [operand(context, value) for value in operands]
     if name in ("isnan", "isinf", "signbit"):
         value = builder.to_float(builder.value(values[0]))
-        return builder.apply("libdevice", (value,), with_dtype(value.type, dtypes.int1), name=name)
+        return builder.apply("libdevice", (value,), dtypes.int1, name=name)
     if name.startswith("fast_"):  # they have rows of their own: float32 alone
         return builder.floating(name, *values)
     return builder.floating("libdevice", *values, name=name)

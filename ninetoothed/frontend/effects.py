@@ -14,9 +14,8 @@ from ninetoothed.frontend.functions import as_dtype, axis_of, tile
 from ninetoothed.frontend.lanes import lane_bounds, mask as mask_of
 from ninetoothed.frontend.operators import is_dynamic, operand, truth
 from ninetoothed.frontend.pointers import addressed
-from ninetoothed.frontend.reductions import reduced_type
 from ninetoothed.frontend.shape_functions import exact
-from ninetoothed.frontend.shapes import extents_of, with_dtype
+from ninetoothed.frontend.shapes import extents_of
 from ninetoothed.frontend.values import FormattedText, name_of, shown
 from ninetoothed.ir import TileType, Value
 from ninetoothed.ir.commutativity import commutes
@@ -72,7 +71,7 @@ def load(context: TraceContext, pointer_: Any, mask: Any = None, other: Any = No
     operands = _masked(context, address, mask)
     if mask is not None and other is not None:
         operands = builder.broadcast(*operands, builder.value(operand(context, other), element))
-    return builder.apply("load_pointer", operands, with_dtype(operands[0].type, element))
+    return builder.apply("load_pointer", operands)
 
 
 def store(context: TraceContext, pointer_: Any, value: Any, mask: Any = None) -> None:
@@ -93,7 +92,7 @@ def atomic(
     if known is not None:
         mask = known if mask is None else builder.elementwise("and", truth(context, mask), known, dtype=dtypes.int1)
     operands = _masked(context, address, mask, builder.value(operand(context, val), element))
-    result = builder.apply(name, operands, with_dtype(operands[0].type, element), sem=sem, scope=scope)
+    result = builder.apply(name, operands, sem=sem, scope=scope)
     context.forget_loads()
     return result
 
@@ -107,7 +106,7 @@ def atomic_cas(context: TraceContext, pointer_: Any, cmp: Any, val: Any, sem: An
     element = pointed(address)
     operands = builder.broadcast(address, *(builder.value(operand(context, v), element) for v in (cmp, val)))
     exact(context, "atomic_cas", operands[0])
-    result = builder.apply("atomic_cas", operands, with_dtype(operands[0].type, element), sem=sem, scope=scope)
+    result = builder.apply("atomic_cas", operands, sem=sem, scope=scope)
     context.forget_loads()
     return result
 
@@ -120,10 +119,7 @@ def reduce(context: TraceContext, input: Any, axis: Any, combine_fn: Any, keep_d
     combine = combining(context, combine_fn, values)
     if all(value.type.is_scalar for value in values):
         return values if len(values) > 1 else values[0]
-    types = tuple(
-        with_dtype(reduced_type(context, value.type, axis, keep_dims), result.type.dtype)
-        for value, result in zip(values, combine.yields, strict=True)
-    )
+    types = (value.type.dtype for value in combine.yields)
     result = context.builder.apply("reduce", values, *types, axis=axis, keep_dims=bool(keep_dims), combine=combine)
     return _of_types(context, result, given)
 
@@ -141,7 +137,7 @@ def associative_scan(context: TraceContext, input: Any, axis: Any, combine_fn: A
     values = tuple(context.builder.taken("associative_scan", value) for value in given)
     axis = axis_of(context, values[0], axis)
     combine = combining(context, combine_fn, values)
-    types = tuple(value.type for value in values)
+    types = (value.type.dtype for value in values)
     result = context.builder.apply(
         "associative_scan", values, *types, axis=axis, reverse=bool(reverse), combine=combine
     )
@@ -244,8 +240,7 @@ def inline_asm(
 ) -> Any:
     """Trace inline assembly, element by element."""
     values = context.builder.broadcast(*_tiles(context, args))
-    several = isinstance(dtype, tuple | list)
-    types = tuple(with_dtype(values[0].type, as_dtype(context, d)) for d in (dtype if several else (dtype,)))
+    types = (as_dtype(context, each) for each in (dtype if isinstance(dtype, tuple | list) else (dtype,)))
     return context.builder.apply(
         "inline_asm_elementwise", values, *types, asm=asm, constraints=constraints, is_pure=bool(is_pure), pack=pack
     )
@@ -272,7 +267,7 @@ def dot_scaled(
             f"`dot_scaled` multiplies two tiles of 2 dimensions, not {shapes.text(a)} by {shapes.text(b)}; add one with"
             " `x[:, None]`"
         )
-    type = shapes.tile_type(as_dtype(context, out_dtype), (a[-2], b[-1]))
+    dtype, shape = as_dtype(context, out_dtype), (a[-2], b[-1])
     if acc is not None:
-        values.append(context.builder.broadcast_to(tile(context, acc), extents_of(type)))
-    return context.builder.apply("dot_scaled", tuple(values), type, formats=(lhs_format, rhs_format))
+        values.append(context.builder.broadcast_to(tile(context, acc), shape))
+    return context.builder.apply("dot_scaled", tuple(values), dtype, shape=shape, formats=(lhs_format, rhs_format))

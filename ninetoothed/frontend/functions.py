@@ -12,7 +12,7 @@ from ninetoothed.frontend.context import TraceContext
 from ninetoothed.frontend.lanes import lane
 from ninetoothed.frontend.numbers import numeric
 from ninetoothed.frontend.operators import operand, truth
-from ninetoothed.frontend.shapes import extents_of, tile_type, with_dtype
+from ninetoothed.frontend.shapes import extents_of, tile_type
 from ninetoothed.frontend.values import KnownCount, shown
 from ninetoothed.ir import Value
 
@@ -133,7 +133,7 @@ def cast(
                 f"bitcast needs equal widths: {input.type.dtype} has {input.type.dtype.bits} bits, {dtype} {dtype.bits}"
                 "; convert with `.to` first"
             )
-        return context.builder.apply("bitcast", (input,), with_dtype(input.type, dtype))
+        return context.builder.apply("bitcast", (input,), dtype)
     return context.builder.cast(context.builder.value(input), dtype)
 
 
@@ -166,16 +166,16 @@ def dot(
     result = as_dtype(context, out_dtype) if out_dtype is not None else _accumulator(dtype)
     a, b = builder.cast(a, dtype), builder.cast(b, dtype)
     batch = shapes.broadcast(ea[:-2], eb[:-2], builder.require)
-    type = tile_type(result, (*batch, ea[-2], eb[-1]))
+    shape = (*batch, ea[-2], eb[-1])
     values: tuple[Value, ...] = (a, b)
     if acc is not None:
         acc = tile(context, acc)
-        type = with_dtype(type, dtypes.promote(numeric(acc.type.dtype), numeric(result)))
-        values += (builder.broadcast_to(builder.cast(acc, type.dtype), extents_of(type)),)
+        result = dtypes.promote(numeric(acc.type.dtype), numeric(result))
+        values += (builder.broadcast_to(builder.cast(acc, result), shape),)
     precision = input_precision or ("tf32" if allow_tf32 else None)
     if dtype == dtypes.float32 and precision is None:
         precision = "ieee" if context.specialisation.dot_precision == "highest" else "tf32"
-    return builder.apply("dot", values, type, input_precision=precision)
+    return builder.apply("dot", values, result, shape=shape, input_precision=precision)
 
 
 def _factor(context: TraceContext, a: Value, b: Value) -> DType:
@@ -204,4 +204,4 @@ def where(context: TraceContext, condition: Any, x: Any, y: Any) -> Value:
     condition, x, y = truth(context, condition), operand(context, x), operand(context, y)
     dtype = builder.common_type(x, y)
     values = builder.broadcast(condition, builder.value(x, dtype), builder.value(y, dtype))
-    return builder.apply("where", values, with_dtype(values[1].type, dtype))
+    return builder.apply("where", values)

@@ -82,7 +82,7 @@ def masked_index(context: TraceContext, index: Value) -> Value:
         return index
     if index.type.dtype.category != "int":
         index = context.builder.cast(index, dtypes.int64)
-    return context.builder.apply("where", (known, index, context.builder.constant(-1, index.type.dtype)), index.type)
+    return context.builder.apply("where", (known, index, context.builder.constant(-1, index.type.dtype)))
 
 
 def _read(context: TraceContext, value: Value) -> tuple[LaneBound, ...]:
@@ -114,8 +114,8 @@ def _read(context: TraceContext, value: Value) -> tuple[LaneBound, ...]:
 
 
 def _moved(context: TraceContext, operation: Apply, index: Value) -> Value:
-    type = with_dtype(operation.result.type, index.type.dtype)
-    return context.builder.apply(operation.function, (index,), type, **dict(operation.attributes))
+    shape = extents_of(operation.result.type)
+    return context.builder.apply(operation.function, (index,), shape=shape, **dict(operation.attributes))
 
 
 def _of_load(context: TraceContext, access: ir.Access) -> tuple[LaneBound, ...]:

@@ -214,7 +214,7 @@ def unary(context: TraceContext, node: ast.unaryop, value: Any) -> Any:
             f"`~` works on integers and bools, not on {value.type.dtype}; convert with `.to(ntl.int32)`, or write"
             " `1 - x`"
         )
-    return context.builder.apply("invert", (value,), value.type)
+    return context.builder.apply("invert", (value,))
 
 
 def truth(context: TraceContext, value: Any) -> Value:
@@ -225,8 +225,7 @@ def truth(context: TraceContext, value: Any) -> Value:
 
 def logical_not(context: TraceContext, value: Any) -> Value:
     """Negate a dynamic truth value."""
-    value = truth(context, value)
-    return context.builder.apply("invert", (value,), value.type)
+    return context.builder.apply("invert", (truth(context, value),))
 
 
 def logical(context: TraceContext, name: str, lhs: Any, rhs: Any) -> Any:
@@ -269,7 +268,7 @@ def scalar(context: TraceContext, value: Any, what: str, remedy: str = REDUCE) -
         )
     if value.type.is_scalar:
         return value
-    return context.builder.apply("reshape", (value,), shapes.tile_type(value.type.dtype, ()))
+    return context.builder.apply("reshape", (value,), shape=())
 
 
 def integer(context: TraceContext, value: Any, what: str) -> Expr | int:

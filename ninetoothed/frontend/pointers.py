@@ -13,7 +13,7 @@ from ninetoothed.frontend.lanes import guard_bounds, lane, mask
 from ninetoothed.frontend.memory import access, name
 from ninetoothed.frontend.numbers import numeric
 from ninetoothed.frontend.values import TileRef
-from ninetoothed.ir import Access, TileType, Value
+from ninetoothed.ir import Access, Value
 from ninetoothed.lowering import source_indices
 from ninetoothed.wording import counted
 
@@ -21,8 +21,8 @@ from ninetoothed.wording import counted
 def data_ptr(context: TraceContext, parameter: int) -> Value:
     """Return the address of a parameter's first element."""
     name = context.definition.parameters[parameter].name
-    type = TileType(PointerType(numeric(context.argument(parameter).dtype), name))
-    return context.builder.apply("data_ptr", (), type, parameter=name)
+    dtype = PointerType(numeric(context.argument(parameter).dtype), name)
+    return context.builder.apply("data_ptr", (), dtype, parameter=name)
 
 
 def offsets(context: TraceContext, ref: TileRef, dimension: int | None) -> Value:

@@ -8,7 +8,6 @@ from ninetoothed import dtypes
 from ninetoothed.frontend.context import TraceContext
 from ninetoothed.frontend.functions import cast, tile, where
 from ninetoothed.frontend.operators import binary, operand
-from ninetoothed.frontend.shapes import with_dtype
 from ninetoothed.ir import Value
 
 
@@ -16,12 +15,10 @@ def random(context: TraceContext, seed: Any, offset: Any, n_rounds: int = 10, *,
     """Trace a primitive of random numbers."""
     builder = context.builder
     seed, offset = builder.value(operand(context, seed)), tile(context, offset)
-    if name in ("rand", "randn"):
-        return builder.apply(name, (seed, offset), with_dtype(offset.type, dtypes.float32), n_rounds=n_rounds)
-    types = (with_dtype(offset.type, dtypes.uint32),) * (4 if name == "randint4x" else 1)
-    drawn = builder.apply(name, (seed, offset), *types, n_rounds=n_rounds)
-    signed = tuple(cast(context, each, dtypes.int32, bitcast=True) for each in (drawn if len(types) > 1 else (drawn,)))
-    return signed if len(signed) > 1 else signed[0]
+    drawn = builder.apply(name, (seed, offset), n_rounds=n_rounds)
+    if name == "randint4x":
+        return tuple(cast(context, each, dtypes.int32, bitcast=True) for each in drawn)
+    return cast(context, drawn, dtypes.int32, bitcast=True) if name == "randint" else drawn
 
 
 def rand4x(context: TraceContext, seed: Any, offsets: Any, n_rounds: int = 10) -> tuple[Value, ...]:

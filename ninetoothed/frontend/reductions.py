@@ -14,20 +14,9 @@ from ninetoothed.frontend.functions import as_dtype, axis_of, known, tile, where
 from ninetoothed.frontend.lanes import extent_mask, lane_numbers
 from ninetoothed.frontend.numbers import numeric
 from ninetoothed.frontend.operators import binary
-from ninetoothed.frontend.shape_functions import expand_dims, gathered, reshape
-from ninetoothed.frontend.shapes import extents_of, tile_type, with_dtype
+from ninetoothed.frontend.shape_functions import expand_dims, reshape
+from ninetoothed.frontend.shapes import extents_of, tile_type
 from ninetoothed.ir import TileType, Value
-
-
-def reduced_type(context: TraceContext, type: TileType, axis: int | None, keep_dims: bool) -> TileType:
-    """Return the type of a reduction along an axis, or of all elements."""
-    kept = []
-    for d, e in enumerate(extents_of(type)):
-        if axis is not None and d != axis:
-            kept.append(e)
-        elif keep_dims:
-            kept.append(shapes.ONE)
-    return tile_type(type.dtype, kept)
 
 
 def reduction(
@@ -56,10 +45,8 @@ def reduction(
     axis = None if axis is None else axis_of(context, input, axis)
     if input.type.is_scalar:
         return input
-    result = builder.apply(
-        name, (input,), reduced_type(context, input.type, axis, keep_dims), axis=axis, keep_dims=keep_dims,
-        propagate_nan=propagate_nan if own.is_floating else None,
-    )  # fmt: skip
+    nan = propagate_nan if own.is_floating else None
+    result = builder.apply(name, (input,), axis=axis, keep_dims=keep_dims, propagate_nan=nan)
     return builder.cast(result, own)
 
 
@@ -105,12 +92,12 @@ def arg_extremum(
     axis = None if axis is None else axis_of(context, input, axis)
     if input.type.is_scalar:
         return context.builder.constant(0, dtypes.int32)
-    type = with_dtype(reduced_type(context, input.type, axis, keep_dims), dtypes.int32)
     if axis is None and not all(extent.is_full for extent in extents_of(input.type)[1:]):
-        place = context.builder.apply(name, (input,), TileType(dtypes.int32), axis=None)
-        place = context.builder.cast(_numbered(context, place, input.type), dtypes.int32)
-        return context.builder.broadcast_to(place, extents_of(type))
-    return context.builder.apply(name, (input,), type, axis=axis, keep_dims=keep_dims)
+        place = context.builder.cast(
+            _numbered(context, context.builder.apply(name, (input,)), input.type), dtypes.int32
+        )
+        return context.builder.broadcast_to(place, (shapes.ONE,) * (len(input.type.shape) if keep_dims else 0))
+    return context.builder.apply(name, (input,), axis=axis, keep_dims=keep_dims)
 
 
 def _numbered(context: TraceContext, lane: Value, type: TileType) -> Value:
@@ -134,7 +121,7 @@ def scan(context: TraceContext, input: Any, axis: Any = 0, reverse: Any = False,
     own = dtypes.int32 if input.type.dtype.bits < 32 and not input.type.dtype.is_floating else input.type.dtype
     input = builder.cast(input, dtypes.float32 if own.is_half else own)
     axis = axis_of(context, input, axis)
-    return builder.cast(builder.apply(name, (input,), input.type, axis=axis, reverse=bool(reverse)), own)
+    return builder.cast(builder.apply(name, (input,), axis=axis, reverse=bool(reverse)), own)
 
 
 def sort(context: TraceContext, x: Any, dim: Any = None, descending: Any = False) -> Value:
@@ -147,7 +134,7 @@ def sort(context: TraceContext, x: Any, dim: Any = None, descending: Any = False
     descending = bool(known(context, descending, "`descending`"))
     if x.type.is_scalar:
         return x
-    return _of_keys(context, context.builder.apply("sort", (keys,), keys.type, descending=descending), x.type.dtype)
+    return _of_keys(context, context.builder.apply("sort", (keys,), descending=descending), x.type.dtype)
 
 
 def _keys(context: TraceContext, x: Value) -> Value:
@@ -160,14 +147,14 @@ def _keys(context: TraceContext, x: Value) -> Value:
         return x
     x = builder.to_float(x)
     x = where(context, builder.binary("eq", x, x), x, float("nan"))
-    return _turned(context, builder.apply("bitcast", (x,), with_dtype(x.type, _BITS[numeric(x.type.dtype)])))
+    return _turned(context, builder.apply("bitcast", (x,), _BITS[numeric(x.type.dtype)]))
 
 
 def _of_keys(context: TraceContext, keys: Value, dtype: DType) -> Value:
     if not dtype.is_floating:
         return keys
     computed = dtypes.float64 if keys.type.dtype == dtypes.int64 else dtypes.float32
-    floats = context.builder.apply("bitcast", (_turned(context, keys),), with_dtype(keys.type, computed))
+    floats = context.builder.apply("bitcast", (_turned(context, keys),), computed)
     return context.builder.cast(floats, dtype)
 
 
@@ -189,7 +176,6 @@ def topk(context: TraceContext, x: Any, k: Any, dim: Any = None) -> Value:
         sorted_ = expand_dims(context, sorted_, 0)
     *leading, last = extents_of(sorted_.type)
     k = known(context, k, "`k`")
-    k = k.constant if isinstance(k, Expr) and k.is_constant else k
     if not last.size.is_constant:
         raise context.error(
             f"`topk` needs a last dimension of known size, not {last.size}; cut it into tiles, or where it is the whole"
@@ -202,7 +188,8 @@ def topk(context: TraceContext, x: Any, k: Any, dim: Any = None) -> Value:
         grouped = reshape(context, sorted_, (*(e.size for e in leading), last.lanes // k, k))
         return select(context, grouped, len(leading), const(0))
     index = lane_numbers(context, tile_type(dtypes.int32, (*leading, head)), len(leading))
-    return gathered(context, sorted_, context.builder.broadcast_to(index, (*leading, head)), len(leading))
+    places = context.builder.broadcast_to(index, (*leading, head))
+    return context.builder.apply("gather", (sorted_, places), axis=len(leading))
 
 
 def histogram(context: TraceContext, input: Any, num_bins: Any) -> Value:
@@ -213,7 +200,7 @@ def histogram(context: TraceContext, input: Any, num_bins: Any) -> Value:
     if not input.type.dtype.is_floating:
         inside = (builder.binary("ge", input, 0), builder.binary("lt", input, extent.size))
         operands = (input, builder.elementwise("and", *inside, dtype=dtypes.int1))
-    return builder.apply("histogram", operands, tile_type(dtypes.int32, (extent,)), num_bins=extent.lanes)
+    return builder.apply("histogram", operands, dtypes.int32, shape=(extent,), num_bins=extent.lanes)
 
 
 def softmax(context: TraceContext, x: Any, dim: Any = None, keep_dims: Any = False) -> Any:
@@ -229,9 +216,9 @@ def select(context: TraceContext, value: Value, axis: int, index: Expr | Value) 
     """Return one element along an axis, or 0. All others are zeroed and the axis is summed, which is exact."""
     builder = context.builder
     extent = extents_of(value.type)[axis]
-    type = reduced_type(context, value.type, axis, False)
     if extent.is_one and isinstance(index, Expr) and simplify(index, context.facts) == 0:
-        return builder.apply("reshape", (value,), type)
+        extents = extents_of(value.type)
+        return builder.apply("reshape", (value,), shape=extents[:axis] + extents[axis + 1 :])
     own = value.type.dtype
     value = (
         builder.cast(value, dtypes.int32) if own == dtypes.int1 else builder.to_float(value) if own.is_half else value
@@ -240,5 +227,4 @@ def select(context: TraceContext, value: Value, axis: int, index: Expr | Value) 
     if not extent.is_full and not (isinstance(index, Expr) and is_nonnegative(extent.size - 1 - index, context.facts)):
         chosen = builder.elementwise("and", chosen, extent_mask(context, value.type, axis), dtype=dtypes.int1)
     chosen = where(context, chosen, value, 0)
-    result = builder.apply("sum", (chosen,), with_dtype(type, value.type.dtype), axis=axis, keep_dims=False)
-    return builder.cast(result, own)
+    return builder.cast(builder.apply("sum", (chosen,), axis=axis, keep_dims=False), own)

@@ -6,15 +6,15 @@ import math
 from typing import Any
 
 from ninetoothed import dtypes
-from ninetoothed.expr import as_expr, const
+from ninetoothed.expr import as_expr
 from ninetoothed.frontend import shapes
 from ninetoothed.frontend.context import TraceContext
 from ninetoothed.frontend.functions import axis_of, known, shape_of, tile, where
 from ninetoothed.frontend.memory import outside
 from ninetoothed.frontend.operators import operand
-from ninetoothed.frontend.shapes import extents_of, tile_type, with_dtype
+from ninetoothed.frontend.shapes import extents_of
 from ninetoothed.frontend.values import shown
-from ninetoothed.ir import TileType, Value
+from ninetoothed.ir import Value
 from ninetoothed.wording import counted
 
 
@@ -38,13 +38,10 @@ def expand_dims(context: TraceContext, input: Any, axis: Any) -> Value:
                 f"axis {shown(a)} is out of range for a tile that is to have {counted(rank, 'dimension')}"
                 f"; use {-rank} to {rank - 1}"
             )
-        a = a % rank
-        extents = list(extents_of(input.type))
-        extents.insert(a, shapes.ONE)
         if input.type.is_scalar:
-            input = context.builder.apply("full", (input,), tile_type(input.type.dtype, extents))
+            input = context.builder.apply("full", (input,), shape=(shapes.ONE,))
         else:
-            input = context.builder.apply("expand_dims", (input,), tile_type(input.type.dtype, extents), axis=a)
+            input = context.builder.apply("expand_dims", (input,), axis=a % rank)
     return input
 
 
@@ -56,7 +53,7 @@ def squeeze(context: TraceContext, x: Any, dim: Any) -> Value:
         raise context.error(
             f"`squeeze` takes away a dimension of size 1, not dimension {axis} of {x.type.shape}; index it"
         )
-    return context.builder.apply("reshape", (x,), tile_type(x.type.dtype, extents))
+    return context.builder.apply("reshape", (x,), shape=extents)
 
 
 def reshape(context: TraceContext, input: Any, shape: Any) -> Value:
@@ -78,11 +75,7 @@ def reshape(context: TraceContext, input: Any, shape: Any) -> Value:
         )
     if not shapes.reshapes(own, extents, message, context.builder.require):
         raise context.error(message)
-    if not extents:
-        return context.builder.apply("reshape", (input,), TileType(input.type.dtype))
-    if input.type.is_scalar:
-        return context.builder.apply("full", (input,), tile_type(input.type.dtype, extents))
-    return context.builder.apply("reshape", (input,), tile_type(input.type.dtype, extents))
+    return context.builder.apply("full" if input.type.is_scalar and extents else "reshape", (input,), shape=extents)
 
 
 def _closed(context: TraceContext, shape: list[Any], own: tuple[shapes.Extent, ...]) -> tuple[Any, ...]:
@@ -114,10 +107,7 @@ def permute(context: TraceContext, input: Any, dims: Any) -> Value:
     dims = tuple(axis_of(context, input, d) for d in dims)
     if sorted(dims) != list(range(rank)):
         raise context.error(f"{dims} is no permutation of the {rank} dimensions of a tile; name each once")
-    extents = extents_of(input.type)
-    return context.builder.apply(
-        "permute", (input,), tile_type(input.type.dtype, [extents[d] for d in dims]), dims=dims
-    )
+    return context.builder.apply("permute", (input,), dims=dims)
 
 
 def ravel(context: TraceContext, x: Any) -> Value:
@@ -129,8 +119,7 @@ def join(context: TraceContext, a: Any, b: Any) -> Value:
     """Join two tiles along a new last dimension of 2."""
     dtype = context.builder.common_type(operand(context, a), operand(context, b))
     a, b = context.builder.broadcast(tile(context, a), tile(context, b))
-    a, b = context.builder.cast(a, dtype), context.builder.cast(b, dtype)
-    return context.builder.apply("join", (a, b), tile_type(dtype, (*extents_of(a.type), shapes.Extent(const(2), 2))))
+    return context.builder.apply("join", (context.builder.cast(a, dtype), context.builder.cast(b, dtype)))
 
 
 def split(context: TraceContext, a: Any) -> tuple[Value, Value]:
@@ -140,8 +129,7 @@ def split(context: TraceContext, a: Any) -> tuple[Value, Value]:
         raise context.error(
             f"`split` needs a last dimension of 2, not shape {shapes.text(extents_of(a.type))}; reshape the tile first"
         )
-    half = tile_type(a.type.dtype, extents_of(a.type)[:-1])
-    return context.builder.apply("split", (a,), half, half)
+    return context.builder.apply("split", (a,))
 
 
 def interleave(context: TraceContext, a: Any, b: Any) -> Value:
@@ -158,11 +146,8 @@ def cat(context: TraceContext, input: Any, other: Any, can_reorder: Any = False)
     if len(a.type.shape) != 1 or len(b.type.shape) != 1 or a.type.lanes != b.type.lanes:
         shape, second = (shapes.text(extents_of(v.type)) for v in (a, b))
         raise context.error(f"`cat` joins two tiles of one dimension and of the same size, not {shape} and {second}")
-    extent = shapes.Extent(a.type.shape[0] + b.type.shape[0], a.type.lanes[0] * 2)
     exact(context, "cat", a)
-    return context.builder.apply(
-        "cat", (context.builder.cast(a, dtype), context.builder.cast(b, dtype)), tile_type(dtype, (extent,))
-    )
+    return context.builder.apply("cat", (context.builder.cast(a, dtype), context.builder.cast(b, dtype)))
 
 
 def exact(context: TraceContext, name: str, value: Value) -> None:
@@ -181,7 +166,7 @@ def flip(context: TraceContext, x: Any, dim: Any = None) -> Value:
     x = tile(context, x)
     axis = axis_of(context, x, -1 if dim is None else dim)
     exact(context, "flip", x)
-    return context.builder.apply("flip", (x,), x.type, axis=axis)
+    return context.builder.apply("flip", (x,), axis=axis)
 
 
 def gather(context: TraceContext, src: Any, index: Any, axis: Any) -> Value:
@@ -193,10 +178,5 @@ def gather(context: TraceContext, src: Any, index: Any, axis: Any) -> Value:
         raise context.error(f"an index must be an integer, not {index.type.dtype}; convert it with `.to(ntl.int32)`")
     limits = (builder.binary("ge", index, 0), builder.binary("lt", index, src.type.shape[axis]))
     inside = builder.elementwise("and", *limits, dtype=dtypes.int1)
-    found = gathered(context, src, where(context, inside, index, 0), axis)
+    found = builder.apply("gather", (src, where(context, inside, index, 0)), axis=axis)
     return where(context, inside, found, builder.constant(other, src.type.dtype))
-
-
-def gathered(context: TraceContext, src: Value, index: Value, axis: int) -> Value:
-    """Gather elements along an axis, by places that are in bounds."""
-    return context.builder.apply("gather", (src, index), with_dtype(index.type, src.type.dtype), axis=axis)

@@ -90,7 +90,12 @@ def with_dtype(type: TileType, dtype: DType | PointerType) -> TileType:
     return TileType(dtype, type.shape, type.lanes)
 
 
-ONE = Extent(const(1), 1)
+def full(count: int) -> Extent:
+    """Return the extent of a dimension of so many elements, which fill its lanes."""
+    return Extent(const(count), count)
+
+
+ONE = full(1)
 
 
 # Requires two sizes to be equal: raises ShapeMismatch where they cannot be.

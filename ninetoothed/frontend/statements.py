@@ -162,7 +162,7 @@ def _updated(context: TraceContext, cell: Cell, value: Any) -> Any:
     are_alike = are_tiles and old.type.lanes == value.type.lanes
     if not are_alike or old is value or not context.builder.depends(value, old):
         return value
-    return context.builder.named(context.builder.apply("assign", (old, value), value.type), cell.name)
+    return context.builder.named(context.builder.apply("assign", (old, value)), cell.name)
 
 
 # -- the rest --------------------------------------------------------------------------------------

@@ -44,8 +44,10 @@ class Axes:
 
 
 @functools.lru_cache(4096)
-def fit(text: str, operands: tuple[Lanes, ...], results: tuple[Lanes, ...]) -> Axes | None:
+def fit(text: str, operands: tuple[Lanes, ...], results: tuple[Lanes | None, ...]) -> Axes | None:
     """Name the axes of operands and results by a signature; None where their lanes do not fit it.
+
+    Lanes of a result that are None follow from those of the operands.
 
     >>> fit("... m [k], ... [k] n -> ... m n", ((4, 8), (8, 16)), ((4, 16),))
     Axes(operands=(('m', '[k]'), ('[k]', 'n')), results=(('m', 'n'),))
@@ -60,18 +62,18 @@ def fit(text: str, operands: tuple[Lanes, ...], results: tuple[Lanes, ...]) -> A
     return Axes(*named) if list(map(len, named)) == list(map(len, sides)) else None
 
 
-def _named(pattern: Sequence[str], lanes: Lanes, found: dict[str, int]) -> tuple[str, ...] | None:
+def _named(pattern: Sequence[str], lanes: Lanes | None, found: dict[str, int]) -> tuple[str, ...] | None:
     """Name the axes of a tile; None where it has other lanes than are `found` for a name. Adds its own."""
     names: list[str] = []
     for name in pattern:
         if "..." not in name:
             names.append(name)
             continue
-        count = len(lanes) - len(pattern) + 1
+        count = found.get(name, 0) if lanes is None else len(lanes) - len(pattern) + 1
         if found.setdefault(name.removesuffix("?"), count) != count:
             return None
         names += [name.replace("...", f"...{number}") for number in range(count)]
-    if len(names) != len(lanes) or not all(map(_fits, names, lanes, [found] * len(names))):
+    if lanes is not None and (len(names) != len(lanes) or not all(map(_fits, names, lanes, [found] * len(names)))):
         return None
     return tuple(name.removesuffix("?") for name in names)
 

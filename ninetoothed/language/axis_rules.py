@@ -13,7 +13,7 @@ from typing import Any
 from ninetoothed.expr import Expr, const
 from ninetoothed.language.axes import Lanes
 
-AxisRule = Callable[[Sequence[Lanes], Sequence[Lanes], Mapping[str, Any]], str | None]
+AxisRule = Callable[[Sequence[Lanes], Sequence[Any], Mapping[str, Any]], str | None]
 # Give the lanes of a tile of `own` lanes by those of another, which are `lanes` of so many: the axes that the function
 # knows. Of operand and result, either may be the tile.
 Moves = Callable[[Lanes, Sequence[Expr], Lanes, Mapping[str, Any]], dict[int, Expr]]
@@ -31,13 +31,13 @@ def _without_marks(names: list[str], instead: Sequence[str] = ()) -> str:
     return " ".join(new for name in names for new in (instead if name.startswith("[") else [name]))
 
 
-def along(operands: Sequence[Lanes], results: Sequence[Lanes], attributes: Mapping[str, Any]) -> str | None:
+def along(operands: Sequence[Lanes], results: Sequence[Any], attributes: Mapping[str, Any]) -> str | None:
     """a [b] c -> a [b] c, for axis=1"""
     names = _marked(operands[0], attributes)
     return f"{' '.join(names)} -> {' '.join(names)}" if names and len(operands) == len(results) else None
 
 
-def reduction(operands: Sequence[Lanes], results: Sequence[Lanes], attributes: Mapping[str, Any]) -> str | None:
+def reduction(operands: Sequence[Lanes], results: Sequence[Any], attributes: Mapping[str, Any]) -> str | None:
     """a [b] c -> a c, for axis=1; a [b] c -> a 1 c with keep_dims; [a] [b] [c] -> without an axis"""
     names = _marked(operands[0], attributes)
     if not names or len(operands) != len(results):
@@ -45,19 +45,19 @@ def reduction(operands: Sequence[Lanes], results: Sequence[Lanes], attributes: M
     return f"{' '.join(names)} -> {_without_marks(names, ['1'] if attributes.get('keep_dims') else [])}"
 
 
-def expand_dims(operands: Sequence[Lanes], results: Sequence[Lanes], attributes: Mapping[str, Any]) -> str | None:
+def expand_dims(operands: Sequence[Lanes], results: Sequence[Any], attributes: Mapping[str, Any]) -> str | None:
     """a c -> a 1 c, for axis=1"""
-    names = _marked(results[0], attributes)
+    names = _marked((*operands[0], 1), attributes)
     return f"{_without_marks(names)} -> {_without_marks(names, ['1'])}" if names else None
 
 
-def permute(operands: Sequence[Lanes], results: Sequence[Lanes], attributes: Mapping[str, Any]) -> str | None:
+def permute(operands: Sequence[Lanes], results: Sequence[Any], attributes: Mapping[str, Any]) -> str | None:
     """a b -> b a, for dims=(1, 0)"""
     names, dims = [f"a{a}" for a in range(len(operands[0]))], attributes["dims"]
     return f"{' '.join(names)} -> {' '.join(names[d] for d in dims)}" if sorted(dims) == [*range(len(names))] else None
 
 
-def reshape(operands: Sequence[Lanes], results: Sequence[Lanes], attributes: Mapping[str, Any]) -> str | None:
+def reshape(operands: Sequence[Lanes], results: Sequence[Any], attributes: Mapping[str, Any]) -> str | None:
     """a b c -> a 1 b [d] [e]; an axis is kept where as many lanes are before it"""
     sides = [[f"a{math.prod(lanes[:a])}x{n}" for a, n in enumerate(lanes)] for lanes in (*operands, *results)]
     kept = set(sides[0]).intersection(sides[1])
@@ -65,18 +65,18 @@ def reshape(operands: Sequence[Lanes], results: Sequence[Lanes], attributes: Map
     return " -> ".join(texts) if math.prod(operands[0]) == math.prod(results[0]) else None
 
 
-def cat(operands: Sequence[Lanes], results: Sequence[Lanes], attributes: Mapping[str, Any]) -> str:
+def cat(operands: Sequence[Lanes], results: Sequence[Any], attributes: Mapping[str, Any]) -> str:
     """[n], [n] -> [16], for n = 8"""
     return f"[n], [n] -> [{2 * math.prod(operands[0])}]"
 
 
-def gather(operands: Sequence[Lanes], results: Sequence[Lanes], attributes: Mapping[str, Any]) -> str | None:
+def gather(operands: Sequence[Lanes], results: Sequence[Any], attributes: Mapping[str, Any]) -> str | None:
     """[a], [b] -> [b]: of as many axes, `axis` being one of them"""
     source, index = operands
     return "[a...], [b...] -> [b...]" if len(source) == len(index) and _marked(source, attributes) else None
 
 
-def histogram(operands: Sequence[Lanes], results: Sequence[Lanes], attributes: Mapping[str, Any]) -> str:
+def histogram(operands: Sequence[Lanes], results: Sequence[Any], attributes: Mapping[str, Any]) -> str:
     """[n], perhaps a mask [n] -> [16], for num_bins=16"""
     return f"[n] -> [{attributes['num_bins']}]"
 

@@ -239,6 +239,11 @@ class Primitive:
         """Tell whether an application may have operands and results of these types, by one of the signatures."""
         return any(each.takes(operands, results) for each in self.signatures)
 
+    def gives(self, operands: Sequence[ElementType]) -> Sequence[ElementType]:
+        """Return the types of the results that follow from those of operands; any if it takes no such."""
+        found = (each.gives(operands) for each in self.signatures)
+        return next((each for each in found if each is not None), operands[:1] * len(self.results))
+
     def lacking(self, types: Iterable[ElementType], backend: str, capability: int) -> str | None:
         """Say why a backend has no such function of a first operand of these types; None if it has.
 

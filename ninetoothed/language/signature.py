@@ -64,6 +64,13 @@ class TypePattern:
             return isinstance(known, PointerType) and known.element == dtype
         return known is not None and (known.bits == dtype.bits if self.relation else known == dtype)
 
+    def given(self, found: Mapping[str, ElementType]) -> ElementType | None:
+        """Return the only type that fits, where variables stand for those `found`; None where several do."""
+        known = found.get(self.variable)
+        if self.relation:
+            return known.element if isinstance(known, PointerType) else None
+        return BY_NAME.get("".join(self.classes)) if self.classes else known
+
 
 def _is_of(dtype: ElementType, name: str) -> bool:
     match name:
@@ -140,6 +147,12 @@ class Signature:
         """Tell whether operands and results of these types are as many and of the types that they should be."""
         found: dict[str, ElementType] = {}
         return _match(self.operands, operands, found) and _match(self.results, results, found)
+
+    def gives(self, operands: Sequence[ElementType]) -> list[ElementType] | None:
+        """Return the types of results, where nothing tells that of the first operand; None if it takes no such."""
+        found: dict[str, ElementType] = {}
+        fits = _match(self.operands, operands, found)
+        return [place.type.given(found) or operands[0] for place in self.results] if fits else None
 
 
 def _match(places: tuple[Place, ...], types: Sequence[ElementType], found: dict[str, ElementType]) -> bool:
