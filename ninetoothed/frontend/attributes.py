@@ -67,39 +67,36 @@ def _tile_attribute(context: TraceContext, ref: TileRef, name: str) -> Any:
 def _level_attribute(context: TraceContext, parameter: int, level: int, name: str) -> Any:
     levels = context.levels(parameter)
     shape = levels[level] if level < len(levels) else ()
-    if name == "shape":
-        return tuple(count_of(size, Dimension(parameter, level, dim)) for dim, size in enumerate(shape))
-    if name == "ndim":
-        return len(shape)
-    if name == "dtype":
-        return LevelRef(parameter, level + 1) if level + 1 < len(levels) else context.argument(parameter).dtype
-    raise context.error(f"{name!r} is no attribute of a tile's type; it has shape, ndim and dtype")
+    is_last = level + 1 >= len(levels)
+    known = {
+        "shape": tuple(count_of(size, Dimension(parameter, level, dim)) for dim, size in enumerate(shape)),
+        "ndim": len(shape),
+        "dtype": context.argument(parameter).dtype if is_last else LevelRef(parameter, level + 1),
+    }
+    if name not in known:
+        raise context.error(f"{name!r} is no attribute of a tile's type; it has shape, ndim and dtype")
+    return known[name]
 
 
 def _source_attribute(context: TraceContext, ref: SourceRef, name: str) -> Any:
     source = context.definition.parameters[ref.parameter].source
-    if name == "shape":
-        return _sizes(context.number(size) for size in source.sizes)
-    if name == "strides":
-        return _sizes(context.number(stride) for stride in source.strides)
-    if name == "ndim":
-        return len(source.sizes)
-    if name == "dtype":
-        return context.argument(ref.parameter).dtype
-    if name in ("stride", "size", "data_ptr"):
-        return BoundMethod(ref, name)
-    raise context.error(
-        f"{name!r} is no attribute of a source; it has shape, strides, ndim, dtype, size, stride and data_ptr"
-    )
+    known = {
+        "shape": _sizes(map(context.number, source.sizes)),
+        "strides": _sizes(map(context.number, source.strides)),
+        "ndim": source.ndim,
+        "dtype": context.argument(ref.parameter).dtype,
+        **{method: BoundMethod(ref, method) for method in ("size", "stride", "data_ptr")},
+    }
+    if name not in known:
+        *others, last = known
+        raise context.error(f"{name!r} is no attribute of a source; it has {', '.join(others)} and {last}")
+    return known[name]
 
 
 def _value_attribute(context: TraceContext, value: Value, name: str, is_computed: bool = True) -> Any:
-    if name == "shape":
-        return _sizes(value.type.shape)
-    if name == "ndim":
-        return len(value.type.shape)
-    if name == "dtype":
-        return value.type.dtype
+    known = {"shape": _sizes(value.type.shape), "ndim": len(value.type.shape), "dtype": value.type.dtype}
+    if name in known:
+        return known[name]
     if name == "T":
         return shape_functions.permute(context, value, ()) if len(value.type.shape) > 1 else value
     if name == "to" or name in FUNCTIONS:

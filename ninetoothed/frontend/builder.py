@@ -280,8 +280,10 @@ class Builder:
         if unfit is not None:
             raise shapes.Mismatch(unfit)
         elements = given or row.gives([type.dtype for type in own])
-        shaped = shape is None and _results(row, own, elements, dict(pairs))
-        types = shaped or [shapes.tile_type(each, shape or ()) for each in elements]
+        if shape is None:
+            types = _results(row, own, elements, dict(pairs))
+        else:
+            types = [shapes.tile_type(each, shape) for each in elements]
         refusal = row.refusal(own, types, dict(pairs))
         if refusal is not None:
             raise shapes.Mismatch(f"{refusal}; convert or reshape what does not fit, say with `.to(dtype)`")

@@ -136,20 +136,18 @@ def libdevice(context: TraceContext, *operands: Any, name: str) -> Any:
     return builder.floating("libdevice", *values, name=name)
 
 
-def barrier(context: TraceContext) -> None:
+def debug_barrier(context: TraceContext) -> None:
     """Emit a barrier among the threads of a program."""
     context.builder.apply("debug_barrier", ())
-
-
-def _by_name(*implementations: Callable[..., Any]) -> dict[str, Callable[..., Any]]:
-    return {implementation.__name__: implementation for implementation in implementations}
 
 
 # The functions that read and write memory in one step.
 UPDATES = tuple(row.name for row in PRIMITIVES.values() if row.effect is Effect.UPDATES)
 
+_TRACED_BY_NAME = (globals(), *map(vars, (functions, shape_functions, reductions, effects, random)))
 # The implementation of each of `language.functions.FUNCTIONS`: it takes the context, and then the arguments.
 LANGUAGE: dict[str, Any] = {
+    **{name: module[name] for module in _TRACED_BY_NAME for name in FUNCTIONS if name in module},
     **{
         row.name: partial(floating, name=row.name)
         for row in PRIMITIVES.values()
@@ -160,7 +158,6 @@ LANGUAGE: dict[str, Any] = {
     "minimum": partial(pairwise, name="minimum"),
     "fdiv": lambda context, x, y, ieee_rounding=False: binary(context, "truediv", x, y),
     **{name: partial(arithmetic, name=name) for name in ("add", "sub", "mul")},
-    **_by_name(clamp, umulhi, cdiv, swizzle2d, program_id, num_programs),
     **{name: partial(reductions.reduction, name=name) for name in ("sum", "xor_sum")},
     **{name: partial(reductions.extremum_along, name=name) for name in ("max", "min")},
     **{name: partial(reductions.arg_extremum, name=name) for name in ("argmax", "argmin")},
@@ -169,27 +166,12 @@ LANGUAGE: dict[str, Any] = {
     "view": shape_functions.reshape,
     "unsqueeze": shape_functions.expand_dims,
     "to_tensor": functions.tile,
-    **_by_name(functions.arange, functions.full, functions.zeros, functions.zeros_like),
-    **_by_name(functions.cast, functions.dot, functions.where),
-    **_by_name(shape_functions.broadcast, shape_functions.broadcast_to, shape_functions.expand_dims),
-    **_by_name(shape_functions.squeeze, shape_functions.reshape, shape_functions.permute, shape_functions.ravel),
-    **_by_name(shape_functions.join, shape_functions.split, shape_functions.interleave, shape_functions.cat),
-    **_by_name(shape_functions.flip, shape_functions.gather),
-    **_by_name(reductions.sort, reductions.topk, reductions.histogram, reductions.softmax),
-    **_by_name(effects.load, effects.store, effects.reduce, effects.associative_scan),
     **{name: partial(effects.atomic, name=name) for name in UPDATES},
     "atomic_cas": effects.atomic_cas,
     **{name: partial(random.random, name=name) for name in ("rand", "randn", "randint", "randint4x")},
-    **_by_name(random.rand4x, random.randn4x, random.uint_to_uniform_float, random.pair_uniform_to_normal),
-    **_by_name(static_print, static_assert, effects.device_assert, effects.dot_scaled),
     "device_print": lambda context, prefix, args=(): effects.print_(context, (prefix, *args)),
     "assume": lambda context, cond: None,
-    "debug_barrier": barrier,
-    "condition": hint,
-    "max_constancy": hint,
-    "max_contiguous": hint,
-    "multiple_of": hint,
-    "inline_asm_elementwise": effects.inline_asm,
+    **dict.fromkeys(("condition", "max_constancy", "max_contiguous", "multiple_of"), hint),
 }
 
 

@@ -213,16 +213,13 @@ def _method(context: TraceContext, method: BoundMethod, args: tuple, kwargs: dic
 
 
 def _source_method(context: TraceContext, owner: SourceRef, name: str, dim: Any = None) -> Any:
-    source = context.definition.parameters[owner.parameter].source
-    values = source.strides if name == "stride" else source.sizes
-    known = (context.number(value) for value in values)
-    numbers = tuple(n.constant if n.is_constant else n for n in known)
+    numbers = attribute(context, owner, "strides" if name == "stride" else "shape")
     if dim is None:
         return numbers
     dim = _constant(context, dim)
     if not -len(numbers) <= dim < len(numbers):
-        rank = counted(len(numbers), "dimension")
-        raise context.error(f"the source of {source.name!r} has {rank}: there is no dimension {dim}")
+        rank, own = counted(len(numbers), "dimension"), context.definition.parameters[owner.parameter].source.name
+        raise context.error(f"the source of {own!r} has {rank}: there is no dimension {dim}")
     return numbers[dim]
 
 

@@ -112,36 +112,28 @@ def atomic_cas(context: TraceContext, pointer_: Any, cmp: Any, val: Any, sem: An
 
 
 def reduce(context: TraceContext, input: Any, axis: Any, combine_fn: Any, keep_dims: Any = False) -> Any:
-    """Trace a reduction by a combining function of the user's."""
-    given = _tiles(context, input)
-    values = tuple(context.builder.taken("reduce", value) for value in given)
-    axis = None if axis is None else axis_of(context, values[0], axis)
-    combine = combining(context, combine_fn, values)
-    if all(value.type.is_scalar for value in values):
-        return values if len(values) > 1 else values[0]
-    types = (value.type.dtype for value in combine.yields)
-    result = context.builder.apply("reduce", values, *types, axis=axis, keep_dims=bool(keep_dims), combine=combine)
-    return _of_types(context, result, given)
-
-
-def _of_types(context: TraceContext, results: Any, given: tuple[Value, ...]) -> Any:
-    """Convert results back to the types of what was given."""
-    if not isinstance(results, tuple):
-        return context.builder.cast(results, given[0].type.dtype)
-    return tuple(context.builder.cast(each, own.type.dtype) for each, own in zip(results, given, strict=True))
+    """Trace a reduction by a combining function of the user's, of all elements without an axis."""
+    return _combined(context, "reduce", input, axis, combine_fn, axis is None, keep_dims=bool(keep_dims))
 
 
 def associative_scan(context: TraceContext, input: Any, axis: Any, combine_fn: Any, reverse: Any = False) -> Any:
     """Trace a scan by a combining function of the user's."""
-    given = _tiles(context, input)
-    values = tuple(context.builder.taken("associative_scan", value) for value in given)
-    axis = axis_of(context, values[0], axis)
-    combine = combining(context, combine_fn, values)
-    types = (value.type.dtype for value in values)
-    result = context.builder.apply(
-        "associative_scan", values, *types, axis=axis, reverse=bool(reverse), combine=combine
-    )
-    return _of_types(context, result, given)
+    return _combined(context, "associative_scan", input, axis, combine_fn, reverse=bool(reverse))
+
+
+def _combined(
+    context: TraceContext, name: str, input: Any, axis: Any, function: Any, is_whole: bool = False, **attributes: Any
+) -> Any:
+    builder, given = context.builder, _tiles(context, input)
+    values = tuple(builder.taken(name, value) for value in given)
+    axis = None if is_whole else axis_of(context, values[0], axis)
+    combine, results = combining(context, function, values), values
+    if not all(value.type.is_scalar for value in values):
+        types = (value.type.dtype for value in values)
+        results = builder.apply(name, values, *types, axis=axis, combine=combine, **attributes)
+        results = results if isinstance(results, tuple) else (results,)
+        results = tuple(builder.cast(each, own.type.dtype) for each, own in zip(results, given, strict=True))
+    return results if len(results) > 1 else results[0]
 
 
 def _tiles(context: TraceContext, input: Any) -> tuple[Value, ...]:
@@ -235,7 +227,7 @@ def device_assert(context: TraceContext, cond: Any, msg: Any = "") -> None:
     context.builder.apply("device_assert", (truth(context, cond),), message=str(msg))
 
 
-def inline_asm(
+def inline_asm_elementwise(
     context: TraceContext, asm: Any, constraints: Any, args: Any, dtype: Any, is_pure: Any, pack: Any
 ) -> Any:
     """Trace inline assembly, element by element."""

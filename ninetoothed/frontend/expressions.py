@@ -36,21 +36,8 @@ def evaluate(context: TraceContext, scope: Scope, node: ast.expr) -> Any:
     """Evaluate an expression. Naming a parameter gives a handle: it is loaded where its elements are needed."""
     rule = _RULES.get(type(node))
     if rule is None:
-        raise context.error(f"an application may not use {_describe(node)}", scope.parsed.location(node))
+        raise context.error(f"an application may not use {remedies.for_syntax(node)}", scope.parsed.location(node))
     return rule(context, scope, node)
-
-
-def _describe(node: ast.AST) -> str:
-    names = {
-        ast.Await: "`await`: wait where the kernel is called",
-        ast.Yield: "`yield`: a kernel gives nothing back, assign a parameter",
-        ast.YieldFrom: "`yield from`: a kernel gives nothing back, assign a parameter",
-        ast.SetComp: "set comprehensions: write a tuple, `tuple(f(i) for i in items)`",
-        ast.DictComp: "dict comprehensions: write the dict's items out, or make it outside",
-        ast.Set: "sets: write a tuple",
-    }
-    other = f"this syntax ({type(node).__name__}): compute it outside, where it is known before the call"
-    return names.get(type(node), other)
 
 
 def _name(context: TraceContext, scope: Scope, node: ast.Name) -> Any:
@@ -66,10 +53,6 @@ def _name(context: TraceContext, scope: Scope, node: ast.Name) -> Any:
     return outside(context, value)
 
 
-def _constant(context: TraceContext, scope: Scope, node: ast.Constant) -> Any:
-    return node.value
-
-
 def _binary(context: TraceContext, scope: Scope, node: ast.BinOp) -> Any:
     lhs, rhs = evaluate(context, scope, node.left), evaluate(context, scope, node.right)
     return apply(context, node.op, lhs, rhs)
@@ -80,10 +63,6 @@ def apply(context: TraceContext, op: ast.operator, lhs: Any, rhs: Any) -> Any:
     if isinstance(op, ast.MatMult):
         return functions.dot(context, lhs, rhs)
     return binary(context, BINARY[type(op)][0], lhs, rhs)
-
-
-def _unary(context: TraceContext, scope: Scope, node: ast.UnaryOp) -> Any:
-    return unary(context, node.op, evaluate(context, scope, node.operand))
 
 
 def _logical(context: TraceContext, scope: Scope, node: ast.BoolOp) -> Any:
@@ -242,10 +221,6 @@ def _text(context: TraceContext, scope: Scope, node: ast.JoinedStr) -> Any:
     return FormattedText(tuple(pieces)) if any(is_dynamic(piece) for piece in pieces) else "".join(pieces)
 
 
-def _lambda(context: TraceContext, scope: Scope, node: ast.Lambda) -> Any:
-    return local_function(context, scope, node, "lambda")
-
-
 def local_function(
     context: TraceContext, scope: Scope, node: ast.Lambda | ast.FunctionDef, name: str
 ) -> InlineFunction:
@@ -301,9 +276,9 @@ def _of_python(context: TraceContext, owner: Any, indices: tuple, text: str) -> 
 
 _RULES: dict[type[ast.AST], Callable[..., Any]] = {
     ast.Name: _name,
-    ast.Constant: _constant,
+    ast.Constant: lambda context, scope, node: node.value,
     ast.BinOp: _binary,
-    ast.UnaryOp: _unary,
+    ast.UnaryOp: lambda context, scope, node: unary(context, node.op, evaluate(context, scope, node.operand)),
     ast.BoolOp: _logical,
     ast.Compare: _compare,
     ast.IfExp: _conditional,
@@ -313,7 +288,7 @@ _RULES: dict[type[ast.AST], Callable[..., Any]] = {
     ast.ListComp: _comprehension,
     ast.GeneratorExp: _comprehension,
     ast.JoinedStr: _text,
-    ast.Lambda: _lambda,
+    ast.Lambda: partial(local_function, name="lambda"),
     ast.NamedExpr: _named,
     ast.Attribute: _attribute,
     ast.Subscript: _subscript,

@@ -176,25 +176,19 @@ def _uses_of_call(parsed: ParsedFunction, call: ast.Call, name: str) -> Iterator
 
 def uses_of_memory(application: Callable[..., Any], parameter: str) -> str | None:
     """Return the first use of a parameter, such as `x.source`, that a tile in registers does not have."""
-    for node in ast.walk(parse_application(application).tree):
-        if isinstance(node, ast.Attribute) and node.attr in MEMORY_ATTRIBUTES:
-            if isinstance(node.value, ast.Name) and node.value.id == parameter:
-                return f"{parameter}.{node.attr}"
-    return None
+    uses = {f"{parameter}.{attribute}" for attribute in MEMORY_ATTRIBUTES}
+    return next((text for text in _texts(application, ast.Attribute) if text in uses), None)
 
 
 def roams(application: Callable[..., Any], parameter: str) -> bool:
     """Tell whether an application reads elements of a parameter's source, or takes their address, by its name."""
-    for node in ast.walk(parse_application(application).tree):
-        owner = node.value if isinstance(node, ast.Subscript | ast.Attribute) else None
-        if isinstance(node, ast.Attribute) and node.attr == "data_ptr":
-            owner = owner.value if isinstance(owner, ast.Attribute) else owner
-            if isinstance(owner, ast.Name) and owner.id == parameter:
-                return True
-        if isinstance(node, ast.Subscript) and isinstance(owner, ast.Attribute) and owner.attr == "source":
-            if isinstance(owner.value, ast.Name) and owner.value.id == parameter:
-                return True
-    return False
+    source, taken = f"{parameter}.source", set(_texts(application, ast.Attribute))
+    is_indexed = any(text.startswith(f"{source}[") for text in _texts(application, ast.Subscript))
+    return is_indexed or f"{parameter}.data_ptr" in taken or f"{source}.data_ptr" in taken
+
+
+def _texts(application: Callable[..., Any], kind: type[ast.expr]) -> Iterator[str]:
+    return (ast.unparse(node) for node in ast.walk(parse_application(application).tree) if isinstance(node, kind))
 
 
 def multiplies(application: Callable[..., Any]) -> bool:

@@ -11,7 +11,7 @@ from ninetoothed.expr import Expr, const, is_nonnegative, simplify
 from ninetoothed.frontend import shapes
 from ninetoothed.frontend.context import TraceContext
 from ninetoothed.frontend.functions import as_dtype, axis_of, known, tile, where
-from ninetoothed.frontend.lanes import extent_mask, lane_numbers
+from ninetoothed.frontend.lanes import LaneBound, extent_mask, lane_numbers, mask
 from ninetoothed.frontend.numbers import numeric
 from ninetoothed.frontend.operators import binary
 from ninetoothed.frontend.shape_functions import expand_dims, reshape
@@ -196,11 +196,9 @@ def histogram(context: TraceContext, input: Any, num_bins: Any) -> Value:
     """Trace a histogram of integers, which counts those that have a bin."""
     builder, input = context.builder, tile(context, input)
     extent = shapes.extent(known(context, num_bins, "`num_bins`"), context.facts)
-    operands: tuple[Value, ...] = (input,)
-    if not input.type.dtype.is_floating:
-        inside = (builder.binary("ge", input, 0), builder.binary("lt", input, extent.size))
-        operands = (input, builder.elementwise("and", *inside, dtype=dtypes.int1))
-    return builder.apply("histogram", operands, dtypes.int32, shape=(extent,), num_bins=extent.lanes)
+    # Of floats there are none: they are refused.
+    inside = () if input.type.dtype.is_floating else (mask(context, [LaneBound(input, extent.size, lower=True)]),)
+    return builder.apply("histogram", (input, *inside), dtypes.int32, shape=(extent,), num_bins=extent.lanes)
 
 
 def softmax(context: TraceContext, x: Any, dim: Any = None, keep_dims: Any = False) -> Any:

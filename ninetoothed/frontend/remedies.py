@@ -31,6 +31,28 @@ _OF_TENSORS = {
 _OFFERED = ("shape", "ndim", "dtype", "T", "to")
 
 
+# Syntax that applications cannot have, and what to write in its place.
+_SYNTAX = {
+    ast.Break: "`break`: give the loop its bounds in `range`, or use `while`",
+    ast.Continue: "`continue`: put the rest of the body under an `if`",
+    ast.Try: "`try`: nothing is raised when a kernel runs; test what may fail with an `if`",
+    ast.With: "`with`: enter the context where the kernel is called",
+    ast.Raise: "`raise`: use `ntl.device_assert` or `ntl.static_assert`",
+    ast.Delete: "`del`: leave the name be, what nobody reads costs nothing",
+    ast.Global: "`global`: return the value, and assign it where the function is called",
+    ast.Nonlocal: "`nonlocal`: return the value, and assign it where the function is called",
+    ast.ClassDef: "class definitions: define the class outside",
+    ast.AsyncFunctionDef: "`async` functions: use `def`",
+    ast.Match: "`match`: compare with `if` and `elif`",
+    ast.Await: "`await`: wait where the kernel is called",
+    ast.Yield: "`yield`: a kernel gives nothing back, assign a parameter",
+    ast.YieldFrom: "`yield from`: a kernel gives nothing back, assign a parameter",
+    ast.SetComp: "set comprehensions: write a tuple, `tuple(f(i) for i in items)`",
+    ast.DictComp: "dict comprehensions: write the dict's items out, or make it outside",
+    ast.Set: "sets: write a tuple",
+    ast.stmt: "this statement ({}): write it with assignments, `if`, `for` and `while`",
+    ast.expr: "this syntax ({}): compute it outside, where it is known before the call",
+}
 # What only a tile of a parameter has.
 _OF_MEMORY = ("source", "offsets", "data_ptr")
 
@@ -42,6 +64,12 @@ def for_attribute(name: str, is_computed: bool) -> str:
     offered = _OFFERED if is_computed else (*_OFFERED, *_OF_MEMORY)
     remedy = _OF_TENSORS.get(name) or near(name, (*offered, *FUNCTIONS))
     return remedy or f"it has {', '.join(offered)}, and the functions of `ninetoothed.language`, such as `x.sum()`"
+
+
+def for_syntax(node: ast.AST) -> str:
+    """Name syntax that applications cannot have, and say what to write instead."""
+    told = next(_SYNTAX[kind] for kind in type(node).__mro__ if kind in _SYNTAX)
+    return told.format(type(node).__name__)
 
 
 def of_python(error: Exception) -> str:

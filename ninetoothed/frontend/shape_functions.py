@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ninetoothed import dtypes
 from ninetoothed.expr import as_expr
 from ninetoothed.frontend import shapes
 from ninetoothed.frontend.context import TraceContext
 from ninetoothed.frontend.functions import axis_of, known, shape_of, tile, where
+from ninetoothed.frontend.lanes import LaneBound, mask
 from ninetoothed.frontend.memory import outside
 from ninetoothed.frontend.operators import operand
 from ninetoothed.frontend.shapes import extents_of
@@ -176,7 +176,6 @@ def gather(context: TraceContext, src: Any, index: Any, axis: Any) -> Value:
     axis = axis_of(context, src, axis)
     if not index.type.dtype.is_integer:
         raise context.error(f"an index must be an integer, not {index.type.dtype}; convert it with `.to(ntl.int32)`")
-    limits = (builder.binary("ge", index, 0), builder.binary("lt", index, src.type.shape[axis]))
-    inside = builder.elementwise("and", *limits, dtype=dtypes.int1)
+    inside = mask(context, [LaneBound(index, src.type.shape[axis], lower=True)])
     found = builder.apply("gather", (src, where(context, inside, index, 0)), axis=axis)
     return where(context, inside, found, builder.constant(other, src.type.dtype))

@@ -46,7 +46,7 @@ def execute(context: TraceContext, scope: Scope, statement: ast.stmt) -> Returne
     context.builder.location = location
     rule = _RULES.get(type(statement))
     if rule is None:
-        raise context.error(f"an application may not use {_describe(statement)}", location)
+        raise context.error(f"an application may not use {remedies.for_syntax(statement)}", location)
     try:
         return rule(context, scope, statement)
     except Mismatch as error:
@@ -55,25 +55,6 @@ def execute(context: TraceContext, scope: Scope, statement: ast.stmt) -> Returne
         raise
     except (TypeError, ValueError, ArithmeticError, LookupError, AttributeError, ImportError) as error:
         raise context.error(remedies.of_python(error)) from error
-
-
-def _describe(statement: ast.stmt) -> str:
-    """Name a statement that applications cannot have, with what to write in its place."""
-    names = {
-        ast.Break: "`break`: give the loop its bounds in `range`, or use `while`",
-        ast.Continue: "`continue`: put the rest of the body under an `if`",
-        ast.Try: "`try`: nothing is raised when a kernel runs; test what may fail with an `if`",
-        ast.With: "`with`: enter the context where the kernel is called",
-        ast.Raise: "`raise`: use `ntl.device_assert` or `ntl.static_assert`",
-        ast.Delete: "`del`: leave the name be, what nobody reads costs nothing",
-        ast.Global: "`global`: return the value, and assign it where the function is called",
-        ast.Nonlocal: "`nonlocal`: return the value, and assign it where the function is called",
-        ast.ClassDef: "class definitions: define the class outside",
-        ast.AsyncFunctionDef: "`async` functions: use `def`",
-        ast.Match: "`match`: compare with `if` and `elif`",
-    }
-    other = f"this statement ({type(statement).__name__}): write it with assignments, `if`, `for` and `while`"
-    return names.get(type(statement), other)
 
 
 # -- assignment ------------------------------------------------------------------------------------
@@ -181,10 +162,6 @@ def _return(context: TraceContext, scope: Scope, statement: ast.Return) -> Retur
     return Returned(None if statement.value is None else evaluate(context, scope, statement.value))
 
 
-def _pass(context: TraceContext, scope: Scope, statement: ast.Pass) -> None:
-    return None
-
-
 def _function(context: TraceContext, scope: Scope, statement: ast.FunctionDef) -> None:
     if statement.decorator_list:
         raise context.error("a function inside an application has no decorators: it is inlined as it is written")
@@ -225,7 +202,7 @@ _RULES: dict[type[ast.AST], Callable[..., Returned | None]] = {
     ast.AugAssign: _augmented,
     ast.Expr: _expression,
     ast.Return: _return,
-    ast.Pass: _pass,
+    ast.Pass: lambda context, scope, statement: None,
     ast.FunctionDef: _function,
     ast.Assert: _assert,
     ast.Import: _import,

@@ -111,11 +111,11 @@ class Primitive:
     """
 
     name: str
-    effect: Effect
     signatures: tuple[Signature, ...]
-    axes: str | AxisRule
     attributes: AttributeNames
     doc: str
+    effect: Effect = Effect.NONE
+    axes: str | AxisRule = "... -> ..."
     moves: Moves | None = None
     identity: Identity | None = None
     is_commutative: bool = False
@@ -182,9 +182,12 @@ class Primitive:
         return None
 
     def axes_of(
-        self, operands: Sequence[Lanes], results: Sequence[Lanes], attributes: Mapping[str, Any]
+        self, operands: Sequence[Lanes], results: Sequence[Lanes | None], attributes: Mapping[str, Any]
     ) -> Axes | None:
-        """Name the axes of operands and results that have these lanes; None where these do not fit together."""
+        """Name the axes of operands and results that have these lanes; None where these do not fit together.
+
+        Lanes of a result that are None follow from those of the operands.
+        """
         text = self.axes if isinstance(self.axes, str) else self.axes(operands, results, attributes)
         return None if text is None else fit(text, tuple(operands), tuple(results))
 
@@ -239,7 +242,7 @@ class Primitive:
         """Tell whether an application may have operands and results of these types, by one of the signatures."""
         return any(each.takes(operands, results) for each in self.signatures)
 
-    def gives(self, operands: Sequence[ElementType]) -> Sequence[ElementType]:
+    def gives(self, operands: list[ElementType]) -> list[ElementType]:
         """Return the types of the results that follow from those of operands; any if it takes no such."""
         found = (each.gives(operands) for each in self.signatures)
         return next((each for each in found if each is not None), operands[:1] * len(self.results))

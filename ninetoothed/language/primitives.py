@@ -9,42 +9,21 @@ from __future__ import annotations
 import math
 import operator
 from functools import partial
+from typing import Any
 
 from ninetoothed.dtypes import float64
 from ninetoothed.language import axis_rules
-from ninetoothed.language.axis_rules import AxisRule, Moves
-from ninetoothed.language.primitive import BACKENDS, Effect, Fold, Gap, Identity, Number, Primitive, Sign
+from ninetoothed.language.primitive import Effect, Gap, Number, Primitive, Sign
 from ninetoothed.language.signature import AttributeNames, Signature
 
 _TRITON_ONLY = frozenset({"triton"})
 
 
-def _rows(
-    names: str,
-    signature: str,
-    doc: str,
-    attributes: str = "",
-    *,
-    axes: str | AxisRule = "... -> ...",
-    moves: Moves | None = None,
-    effect: Effect = Effect.NONE,
-    identity: Identity | None = None,
-    is_commutative: bool = False,
-    sign: Sign = Sign.UNKNOWN,
-    fold: Fold | None = None,
-    backends: frozenset[str] = BACKENDS,
-    gaps: tuple[Gap, ...] = (),
-) -> dict[str, Primitive]:
+def _rows(names: str, signature: str, doc: str, attributes: str = "", **facts: Any) -> dict[str, Primitive]:
     """Make rows of primitives that differ in their names, and in `{name}` in their docstrings, alone."""
     signatures = tuple(Signature.parse(each.strip()) for each in signature.split(" or "))
-    return {
-        name: Primitive(
-            name=name, effect=effect, signatures=signatures, axes=axes, moves=moves,
-            attributes=AttributeNames.parse(attributes), doc=doc.replace("{name}", name), identity=identity,
-            is_commutative=is_commutative, sign=sign, fold=fold, backends=backends, gaps=gaps,
-        )
-        for name in names.split()
-    }  # fmt: skip
+    known = AttributeNames.parse(attributes)
+    return {name: Primitive(name, signatures, known, doc.replace("{name}", name), **facts) for name in names.split()}
 
 
 _FLOAT = "x: float32|float64 T -> T"

@@ -16,14 +16,24 @@ Classes are `any`, `number` (not the floats of 8 bits, which are kept in memory 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import operator
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from ninetoothed.dtypes import ALL, BY_NAME, DType, PointerType
 
 ElementType = DType | PointerType
 
-CLASSES = frozenset({"any", "number", "integer", "integer32", "float8", "pointer", *BY_NAME})
+CLASSES: dict[str, Callable[[ElementType], bool]] = {
+    "any": lambda dtype: True,
+    "number": lambda dtype: isinstance(dtype, DType) and not dtype.is_float8,
+    "float8": lambda dtype: isinstance(dtype, DType) and dtype.is_float8,
+    "integer": lambda dtype: dtype.is_integer,
+    "integer32": lambda dtype: dtype.is_integer and dtype.bits >= 32,
+    "pointer": lambda dtype: isinstance(dtype, PointerType),
+    **{name: partial(operator.eq, dtype) for name, dtype in BY_NAME.items()},
+}
 
 
 @dataclass(frozen=True)
@@ -42,18 +52,18 @@ class TypePattern:
         if not variable.isupper():
             words, last, variable = [*words, last], "", ""
         classes, relation = tuple("|".join(words).split("|")) if words else (), last.removesuffix(variable)
-        if len(words) > 1 or not set(classes) <= CLASSES:
+        if len(words) > 1 or not set(classes) <= CLASSES.keys():
             raise ValueError(f"{text!r} is no type; classes are {', '.join(sorted(CLASSES))}")
         return cls(classes, variable, relation)
 
     @property
     def types(self) -> frozenset[ElementType]:
         """The element types of its classes."""
-        return frozenset(dtype for dtype in ALL if any(_is_of(dtype, name) for name in self.classes))
+        return frozenset(dtype for dtype in ALL if any(CLASSES[name](dtype) for name in self.classes))
 
     def matches(self, dtype: ElementType, found: dict[str, ElementType]) -> bool:
         """Tell whether a type fits, where variables stand for those `found` so far; adds its own."""
-        if self.classes and not any(_is_of(dtype, name) for name in self.classes):
+        if self.classes and not any(CLASSES[name](dtype) for name in self.classes):
             return False
         if self.classes and not self.relation:
             if self.variable:
@@ -70,23 +80,6 @@ class TypePattern:
         if self.relation:
             return known.element if isinstance(known, PointerType) else None
         return BY_NAME.get("".join(self.classes)) if self.classes else known
-
-
-def _is_of(dtype: ElementType, name: str) -> bool:
-    match name:
-        case "any":
-            return True
-        case "number":
-            return isinstance(dtype, DType) and not dtype.is_float8
-        case "float8":
-            return isinstance(dtype, DType) and dtype.is_float8
-        case "integer":
-            return dtype.is_integer
-        case "integer32":
-            return dtype.is_integer and dtype.bits >= 32
-        case "pointer":
-            return isinstance(dtype, PointerType)
-    return dtype == BY_NAME[name]
 
 
 @dataclass(frozen=True)

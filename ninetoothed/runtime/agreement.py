@@ -10,7 +10,7 @@ different blocks cut, the numbers of tiles depend on the blocks, and blocks are 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -60,24 +60,15 @@ def _pairings(own: Sequence[_Cut], others: Sequence[_Cut]) -> list[tuple[tuple[_
     if _blocks(own) == _blocks(others):
         shapes = (own, others), ([cut for cut in own if cut.size != 1], [cut for cut in others if cut.size != 1])
         return [tuple(zip(*pair, strict=True)) for pair in shapes if _blocks(pair[0]) == _blocks(pair[1])]
-    found = list(_matches(own, others))
+    parts = ([p for n in range(len(cuts) + 1) for p in itertools.combinations(cuts, n)] for cuts in (own, others))
+    alike = (pair for pair in itertools.product(*parts) if _blocks(pair[0]) == _blocks(pair[1]))
+    found = [tuple(zip(*pair, strict=True)) for pair in alike]
     most = max(map(len, found))
     return [pairs for pairs in found if len(pairs) == most]
 
 
 def _blocks(cuts: Sequence[_Cut]) -> list[Expr]:
     return [cut.block for cut in cuts]
-
-
-def _matches(own: Sequence[_Cut], others: Sequence[_Cut]) -> Iterator[tuple[tuple[_Cut, _Cut], ...]]:
-    """Yield all ways to pair some cuts of one block, in order."""
-    if not own or not others:
-        yield ()
-        return
-    if own[0].block == others[0].block:
-        yield from (((own[0], others[0]), *rest) for rest in _matches(own[1:], others[1:]))
-    yield from _matches(own[1:], others)
-    yield from _matches(own, others[1:])
 
 
 def _disagreement(definition: KernelDefinition, first: tuple[str, _Cut], second: tuple[str, _Cut]) -> SizeError:
