@@ -39,56 +39,6 @@ def _is_loop_carried(before: Any, after: Any) -> bool:
     return before is not UNDEFINED and after is not UNDEFINED and not same(before, after)
 
 
-def _loop_carried_types(
-    context: TraceContext, body: Callable[[], Any], variable: str | None
-) -> tuple[dict[Cell, Any], bool]:
-    """Find the loop-carried variables of a body with their types, and whether it stores.
-
-    A variable that is neither a number nor a tile cannot be loop-carried. If the body assigns it before it reads it, it
-    is local to the body, and undefined after the loop.
-    """
-    types, untyped, stores = _trace_once(context, body, variable)
-    if not untyped:
-        return types, stores
-    for cell in untyped:
-        write(context, cell, UNDEFINED)
-    try:
-        types, _, stores = _trace_once(context, body, variable)
-        return types, stores
-    except ApplicationError:
-        for cell, ends in untyped.items():
-            join(context, cell, *ends)
-        raise
-
-
-def _trace_once(
-    context: TraceContext, body: Callable[[], Any], variable: str | None
-) -> tuple[dict[Cell, Any], dict[Cell, tuple], bool]:
-    """Trace a body once.
-
-    Returns the types of the variables that it changes, the values before and after of those that have no type, and
-    whether it stores.
-    """
-    with region(context) as (operations, write_log):
-        body()
-        after = {cell: cell.value for cell in write_log}
-        new_types = {cell: type_of(context, _in_block(context, cell, value)) for cell, value in after.items()}
-    stores = may_write(operations)
-    if stores:
-        context.forget_loads()
-    else:
-        _load_before(context, operations, variable)
-    types, untyped = {}, {}
-    for cell, before in write_log.items():
-        if _is_loop_carried(before, after[cell]):
-            ends = _entry_type(context, cell, before), new_types[cell]
-            if all(isinstance(end, TileType | tuple) for end in ends) or ends[0] == ends[1]:
-                types[cell] = join(context, cell, *ends)
-            else:
-                untyped[cell] = ends
-    return types, untyped, stores
-
-
 def _load_before(context: TraceContext, operations: Iterable[ir.Operation], variable: str | None) -> None:
     """Load tiles before a loop without stores, if every round would load them again.
 
@@ -105,10 +55,6 @@ def _load_before(context: TraceContext, operations: Iterable[ir.Operation], vari
                 memory.load_at(context, place, operation.result.hint)
 
 
-def _in_block(context: TraceContext, cell: Cell, value: Any) -> Any:
-    return value if value is UNDEFINED else materialise(context, cell, value)
-
-
 def _entry_type(context: TraceContext, cell: Cell, before: Any) -> Any:
     if before is None and cell.tile is not None:
         scalar_argument = context.argument(cell.tile.parameter).role == "scalar"
@@ -121,10 +67,12 @@ class TracedLoop:
     """One traced round of a loop, with an argument for each loop-carried variable.
 
     types: the types of the loop-carried variables.
-    inside: their values before the loop, at the start and at the end of a round.
+    inside: their values before the loop, at the start and, once their types have settled, at the end of a round.
     body: the operations of the round.
     returned: the result of the traced function.
     write_log: the values of all assigned variables before the loop.
+    widened: the types that hold what the variables have at the end of the round, too.
+    untyped: the types before the loop and after the round of those that no type holds.
     """
 
     types: dict[Cell, Any]
@@ -132,6 +80,8 @@ class TracedLoop:
     body: ir.Block
     returned: Any
     write_log: dict[Cell, Any]
+    widened: dict[Cell, Any]
+    untyped: dict[Cell, tuple]
 
     def leave(self, context: TraceContext) -> tuple[ir.Carried, ...]:
         """Give the variables their values after the loop, and return what it carries."""
@@ -140,47 +90,80 @@ class TracedLoop:
 
 def loop(context: TraceContext, body: Callable[[], Any], variable: str | None = None) -> TracedLoop:
     """Trace a loop body until the types of its variables settle."""
-    types, stores = _loop_carried_types(context, body, variable)
+    traced = _first_round(context, body)
+    stores = may_write(traced.body)
+    if stores:
+        context.forget_loads()
+    else:
+        _load_before(context, traced.body, variable)
     for _ in range(MAX_ROUNDS):
-        initial = _values_of(context, types)
-        if stores:
-            context.forget_loads()
-        arguments: list[Value] = []
-        with region(context) as (operations, write_log):
-            for cell, type in types.items():
-                held, values = fresh(context, cell, type)
-                write(context, cell, held)
-                arguments.extend(values)
-            returned = body()
-            widened = _widened(context, types, write_log)
-            # A number that seemed never to change may have hidden a store: what was loaded before it is old.
-            hid_store = not stores and may_write(operations)
-            is_final = widened.keys() == types.keys() and all(equal_types(widened[c], types[c]) for c in types)
-            if is_final and not hid_store:
-                inside = initial, arguments, _values_of(context, types)
-                return TracedLoop(types, inside, tuple(operations), returned, write_log)
-        types, stores = widened, stores or hid_store
+        known, did_store = traced.widened, stores
+        traced = _round(context, body, known, stores)
+        _raise_for(context, traced.untyped)
+        # A number that seemed never to change may have hidden a store: what was loaded before it is old.
+        stores = stores or may_write(traced.body)
+        if _are_equal(traced.widened, known) and stores == did_store:
+            return traced
     raise context.error(
         "the types of what this loop carries from one round to the next do not settle; give each variable the type that"
         " it ends with before the loop, say with `.to`"
     )
 
 
+def _first_round(context: TraceContext, body: Callable[[], Any]) -> TracedLoop:
+    """Trace a body to see which variables it changes.
+
+    A variable that is neither a number nor a tile cannot be loop-carried. If the body assigns it before it reads it, it
+    is local to the body, and undefined after the loop.
+    """
+    traced = _round(context, body, {})
+    for cell in traced.untyped:
+        write(context, cell, UNDEFINED)
+    try:
+        return _round(context, body, {}) if traced.untyped else traced
+    except ApplicationError:
+        _raise_for(context, traced.untyped)
+        raise
+
+
+def _raise_for(context: TraceContext, untyped: dict[Cell, tuple]) -> None:
+    for cell, ends in untyped.items():
+        join(context, cell, *ends)
+
+
+def _round(context: TraceContext, body: Callable[[], Any], types: dict[Cell, Any], stores: bool = False) -> TracedLoop:
+    """Trace a body once, with arguments for variables of these types. stores: whether an earlier round stores."""
+    initial, location = _values_of(context, types), context.builder.location
+    if stores:
+        context.forget_loads()
+    arguments: list[Value] = []
+    widened: dict[Cell, Any] = {}
+    untyped: dict[Cell, tuple] = {}
+    with region(context) as (operations, write_log):
+        for cell, type in types.items():
+            held, values = fresh(context, cell, type)
+            write(context, cell, held)
+            arguments.extend(values)
+        returned = body()
+        context.builder.location = location
+        for cell, before in write_log.items():
+            # A variable that looked unchanged when first traced may take over what another carries: a, b = b, a + b.
+            if cell in types or _is_loop_carried(before, cell.value):
+                end = type_of(context, materialise(context, cell, cell.value))
+                ends = types[cell] if cell in types else _entry_type(context, cell, before), end
+                if all(isinstance(each, TileType | tuple) for each in ends) or ends[0] == ends[1]:
+                    widened[cell] = join(context, cell, *ends)
+                else:
+                    untyped[cell] = ends
+        final = _values_of(context, types) if _are_equal(widened, types) else ()
+    return TracedLoop(types, (initial, arguments, final), tuple(operations), returned, write_log, widened, untyped)
+
+
+def _are_equal(a: dict[Cell, Any], b: dict[Cell, Any]) -> bool:
+    return a.keys() == b.keys() and all(equal_types(a[cell], b[cell]) for cell in a)
+
+
 def _values_of(context: TraceContext, types: dict[Cell, Any]) -> tuple[Value, ...]:
     """Return the present values of variables, converted to these types."""
     held = ((materialise(context, cell, cell.value), type) for cell, type in types.items())
     return tuple(value for item, type in held for value in convert(context, item, type))
-
-
-def _widened(context: TraceContext, types: dict[Cell, Any], write_log: dict[Cell, Any]) -> dict[Cell, Any]:
-    """Widen types to hold the variables' values at the end of a round, too."""
-    widened = {}
-    for cell, type in types.items():
-        end = materialise(context, cell, cell.value)
-        widened[cell] = join(context, cell, type, type_of(context, end))
-    # A variable that looked unchanged when first traced may take over what another carries: a, b = b, a + b.
-    for cell, before in write_log.items():
-        if cell not in types and _is_loop_carried(before, cell.value):
-            end = type_of(context, materialise(context, cell, cell.value))
-            widened[cell] = join(context, cell, _entry_type(context, cell, before), end)
-    return widened
