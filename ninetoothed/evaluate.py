@@ -12,7 +12,7 @@ from ninetoothed.boundary import tells_mistakes
 from ninetoothed.errors import arrangement_error as _error
 from ninetoothed.expr import Expr, as_expr, var
 from ninetoothed.expr.arrays import Arrays
-from ninetoothed.metaops import pull_back
+from ninetoothed.metaops import index_map
 from ninetoothed.operands import shape_text
 from ninetoothed.symbol import Symbol, as_size, from_expr
 from ninetoothed.tensor import Tensor
@@ -83,13 +83,12 @@ def _located(arrangement: Arrangement, arrays: Arrays) -> tuple[list[Any], Any]:
     """Index arrays for the dimensions of the source, and where all guards hold."""
     names = iter(arrays.values)
     indices = tuple(tuple(var(next(names)) for _ in level) for level in arrangement.levels)
+    place, guards = index_map(arrangement, indices)
     valid: Any = True
-    for step in reversed(arrangement.steps):
-        indices, guards = pull_back(step, indices)
-        for guard in guards:
-            index, size = guard.index.fold(arrays), guard.size.fold(arrays)
-            valid = valid & ((0 <= index) & (index < size))
-    return [index.fold(arrays) for index in indices[0]], valid
+    for guard in guards:
+        index, size = guard.index.fold(arrays), guard.size.fold(arrays)
+        valid = valid & ((0 <= index) & (index < size))
+    return [index.fold(arrays) for index in place], valid
 
 
 def _shapes(mapping: Mapping[Any, Any]) -> Iterator[tuple[str, tuple[Any, ...]]]:

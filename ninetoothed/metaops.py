@@ -10,7 +10,7 @@ from itertools import islice
 from typing import Any
 
 from ninetoothed.arrangement import Arrangement, Size, Step
-from ninetoothed.expr import Expr, Facts, as_expr, const, is_nonnegative, minimum
+from ninetoothed.expr import Expr, Facts, as_expr, const, is_nonnegative, minimum, var
 from ninetoothed.operands import KeywordArgument, MetaOperation, is_below, never_negative, shape_text
 from ninetoothed.subscripts import full_key, position, span
 from ninetoothed.symbol import largest, leaves_of
@@ -98,6 +98,19 @@ def pull_back(
         case _:
             raise AssertionError(step.operation)
     return (*outer, here, *inner), guards
+
+
+def index_map(
+    arrangement: Arrangement, indices: tuple[tuple[Expr, ...], ...] | None = None
+) -> tuple[tuple[Expr, ...], frozenset[Guard]]:
+    """Return the place in the source of the element at `indices`, by default at names, and the guards on the way."""
+    levels = enumerate(arrangement.levels)
+    indices = indices or tuple(tuple(var(f"index_{i}_{dim}") for dim in range(len(shape))) for i, shape in levels)
+    found: list[Guard] = []
+    for step in reversed(arrangement.steps):
+        indices, guards = pull_back(step, indices)
+        found += guards
+    return indices[0], frozenset(found)
 
 
 def _offset(outer: Expr, inner: Expr, stride: Size, dilation: Size) -> Expr:

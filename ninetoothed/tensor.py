@@ -174,9 +174,8 @@ class Tensor(WithoutNumbers):
             tuple(var(names[dim]) if level == self._level else const(0) for dim in range(len(shape)))
             for level, shape in enumerate(self._arrangement.levels)
         )
-        for step in reversed(self._arrangement.steps):
-            indices, _ = metaops.pull_back(step, indices)
-        offset = sum((i * as_expr(s) for i, s in zip(indices[0], source.strides, strict=True)), start=const(0))
+        place, _ = metaops.index_map(self._arrangement, indices)
+        offset = sum((i * as_expr(s) for i, s in zip(place, source.strides, strict=True)), start=const(0))
         linear = offset.linear(names)
         if linear is None:
             raise _error(

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ninetoothed.arrangement import Arrangement, Size
-from ninetoothed.expr import as_expr, var
-from ninetoothed.metaops import pull_back
+from ninetoothed.expr import as_expr
+from ninetoothed.metaops import index_map
 from ninetoothed.operands import shape_text
 from ninetoothed.symbol import Symbol, leaves_of
 
@@ -48,7 +48,7 @@ def unify(
             a, b = (_value(size, found) for size in pair)
             if as_expr(a) != as_expr(b) and not _bind(a, b, sizes if place == places[0] else blocks, found):
                 return Difference(f"dimension {dim} of {place}", _shown(a), _shown(b))
-    if _index_map(substituted(left, found)) != _index_map(substituted(right, found)):
+    if index_map(substituted(left, found)) != index_map(substituted(right, found)):
         return Difference("the order of elements", "that", "that")
     return found
 
@@ -76,19 +76,6 @@ def _shown(size: Size) -> str:
     if isinstance(size, Symbol) and size.meta:
         return f"{size} (from {size.lower_bound} to {size.upper_bound})"
     return str(as_expr(size))
-
-
-def _index_map(arrangement: Arrangement) -> tuple[Any, frozenset[Any]]:
-    """Return the place in the source of the element at symbolic indices, and the conditions for it to be there."""
-    indices = tuple(
-        tuple(var(f"index_{level}_{dim}") for dim in range(len(shape)))
-        for level, shape in enumerate(arrangement.levels)
-    )
-    found: list[Any] = []
-    for step in reversed(arrangement.steps):
-        indices, guards = pull_back(step, indices)
-        found += guards
-    return indices, frozenset(found)
 
 
 def _value(size: Size, values: Mapping[str, Size]) -> Size:

@@ -234,12 +234,6 @@ class Builder:
         dtype = value.type.dtype
         return value if dtype in (dtypes.float32, dtypes.float64) else self.cast(value, dtypes.float32)
 
-    def reshape_rank(self, value: Value, rank: int) -> Value:
-        """Add leading axes of one element."""
-        while 0 < len(value.type.lanes) < rank:
-            value = self.apply("expand_dims", (value,), axis=0)
-        return value
-
     def broadcast_to(self, value: Value, extents: tuple[shapes.Extent, ...], what: str = "") -> Value:
         """Broadcast a value to exactly this shape; `what` begins the message where it does not fit."""
         own = shapes.extents_of(value.type)
@@ -250,7 +244,9 @@ class Builder:
             return value
         if value.type.is_scalar:
             return self.apply("full", (value,), shape=extents)
-        return self.apply("broadcast", (self.reshape_rank(value, len(extents)),), shape=extents)
+        while len(value.type.lanes) < len(extents):
+            value = self.apply("expand_dims", (value,), axis=0)
+        return self.apply("broadcast", (value,), shape=extents)
 
     def broadcast(self, *values: Value) -> tuple[Value, ...]:
         """Broadcast all values to their common shape."""

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from ninetoothed import dtypes, ir
-from ninetoothed.arrangement import Arrangement, Size, SourceTensor
+from ninetoothed.arrangement import Arrangement
 from ninetoothed.definition import KernelDefinition
 from ninetoothed.errors import ApplicationError
 from ninetoothed.expr import Expr, Facts, as_expr, bounds, const, simplify, var
@@ -66,7 +66,9 @@ class TraceContext:
     ) -> TraceContext:
         """Make the context of a kernel's specialisation, with all that is known of its sizes."""
         bindings = specialisation.bindings()
-        names = {name for parameter in definition.parameters for name in _runtime_names(parameter.source)}
+        sources = (parameter.source for parameter in definition.parameters)
+        sizes = (as_expr(size) for source in sources for size in (*source.sizes, *source.strides))
+        names = {name for size in sizes for name in size.variables}
         facts = specialisation.facts(sorted(names))
         wide = any(argument.wide for argument in specialisation.arguments)
         builder = Builder(facts, dtypes.int64 if wide else dtypes.int32, frozenset(names).union(definition.symbols))
@@ -188,10 +190,8 @@ class TraceContext:
     @cached_property
     def grid(self) -> tuple[Expr, ...]:
         """The extents of the grid: the outermost shape of the launching parameter."""
-        return () if self.launching is None else tuple(self.number(size) for size in self._outermost(self.launching))
-
-    def _outermost(self, parameter: int) -> tuple[Size, ...]:
-        return self.definition.parameters[parameter].outermost
+        outermost = () if self.launching is None else self.definition.parameters[self.launching].outermost
+        return tuple(map(self.number, outermost))
 
     @cached_property
     def axes(self) -> tuple[str, ...]:
@@ -238,8 +238,3 @@ class TraceContext:
     def error(self, message: str, location: ir.SourceLocation | None = None) -> ApplicationError:
         """Make an error that points at the user's source."""
         return ApplicationError.at(f"kernel {self.definition.name!r}: {message}", location or self.builder.location)
-
-
-def _runtime_names(source: SourceTensor) -> Iterator[str]:
-    for size in (*source.sizes, *source.strides):
-        yield from as_expr(size).variables

@@ -53,15 +53,11 @@ class LaneBound:
         return replace(self, index=index)
 
 
-def _own_bounds(context: TraceContext, type: TileType) -> list[LaneBound]:
-    """Return the bounds along each axis in which a tile does not fill its lanes."""
-    full = [e.is_full for e in extents_of(type)]
-    return [LaneBound(lane_numbers(context, type, d), type.shape[d]) for d, is_full in enumerate(full) if not is_full]
-
-
 def lane_bounds(context: TraceContext, value: Value) -> list[LaneBound]:
     """Return all bounds of a tile of indices or pointers: its own, and those of the loads that it comes from."""
-    return [*_own_bounds(context, value.type), *_read(context, value)]
+    partial = [(axis, extent.size) for axis, extent in enumerate(extents_of(value.type)) if not extent.is_full]
+    own = [LaneBound(lane_numbers(context, value.type, axis), size) for axis, size in partial]
+    return [*own, *_read(context, value)]
 
 
 def mask(context: TraceContext, limits: Iterable[LaneBound]) -> Value | None:
@@ -101,7 +97,8 @@ def _read(context: TraceContext, value: Value) -> tuple[LaneBound, ...]:
     def rule(value: Value) -> tuple[LaneBound, ...]:
         match producer(value):
             case ir.Load(access=access):
-                return _of_load(context, access)
+                source = next(p.source for p in context.definition.parameters if p.name == access.parameter)
+                return () if source.other is not None else guard_bounds(context, access)  # `other` is the user's.
             case Apply(function="passed") as operation:
                 access = operation.attribute("access")
                 return guard_bounds(context, access) if access.edges else ()
@@ -116,12 +113,6 @@ def _read(context: TraceContext, value: Value) -> tuple[LaneBound, ...]:
 def _moved(context: TraceContext, operation: Apply, index: Value) -> Value:
     shape = extents_of(operation.result.type)
     return context.builder.apply(operation.function, (index,), shape=shape, **dict(operation.attributes))
-
-
-def _of_load(context: TraceContext, access: ir.Access) -> tuple[LaneBound, ...]:
-    """Return the guards of a load as bounds; none where the user gave `other`."""
-    source = next(p.source for p in context.definition.parameters if p.name == access.parameter)
-    return () if source.other is not None else guard_bounds(context, access)
 
 
 def guard_bounds(context: TraceContext, access: ir.Access) -> tuple[LaneBound, ...]:

@@ -197,7 +197,7 @@ def unary(context: TraceContext, node: ast.unaryop, value: Any) -> Any:
     """Apply a unary operator."""
     value = operand(context, value)
     if isinstance(node, ast.Not):
-        return not value if not is_dynamic(value) else logical_not(context, value)
+        return context.builder.apply("invert", (truth(context, value),)) if is_dynamic(value) else not value
     if not is_dynamic(value):
         return _UNARY[type(node)](value)
     if isinstance(node, ast.UAdd):
@@ -221,11 +221,6 @@ def truth(context: TraceContext, value: Any) -> Value:
     """Convert a dynamic value to int1: whether it differs from zero."""
     value = context.builder.value(operand(context, value))
     return value if value.type.dtype == dtypes.int1 else context.builder.binary("ne", value, 0)
-
-
-def logical_not(context: TraceContext, value: Any) -> Value:
-    """Negate a dynamic truth value."""
-    return context.builder.apply("invert", (truth(context, value),))
 
 
 def logical(context: TraceContext, name: str, lhs: Any, rhs: Any) -> Any:

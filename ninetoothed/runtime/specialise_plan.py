@@ -18,7 +18,7 @@ from functools import cached_property
 from ninetoothed.arrangement import Arrangement, Size
 from ninetoothed.definition import KernelDefinition, KernelParameter
 from ninetoothed.expr import as_expr, var
-from ninetoothed.metaops import pull_back
+from ninetoothed.metaops import index_map
 from ninetoothed.runtime.arguments import role_of
 from ninetoothed.runtime.conditions import SizeCondition, conditions_of
 from ninetoothed.symbol import Symbol, leaves_of, plain_name
@@ -35,14 +35,11 @@ class SourceDimension:
 
 def source_dimensions(arrangement: Arrangement) -> tuple[SourceDimension, ...]:
     """List the dimensions of the source."""
-    levels = enumerate(arrangement.levels)
-    indices = tuple(tuple(var(f"index {level} {dim}") for dim in range(len(shape))) for level, shape in levels)
-    for step in reversed(arrangement.steps):
-        indices, _ = pull_back(step, indices)
+    indices, _ = index_map(arrangement)
     source = arrangement.source
     return tuple(
         SourceDimension(plain_name(stride), as_expr(size).variables | index.variables)
-        for index, size, stride in zip(indices[0], source.sizes, source.strides, strict=True)
+        for index, size, stride in zip(indices, source.sizes, source.strides, strict=True)
     )
 
 

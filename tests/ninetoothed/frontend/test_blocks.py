@@ -260,3 +260,18 @@ def test_extrema_with_numbers_keep_the_type(dtype):
     x = torch.tensor([-3, 50, 100, 1], device=DEVICE).to(dtype)
     expected = x.clamp(0, 25).to(torch.float32)
     assert torch.equal(over(application, 1, x, nans(4)), expected)
+
+
+def test_a_loop_may_name_a_tile_of_tiles():
+    def application(x, y):
+        for i in range(x.shape[0]):
+            tiles, results = x[i], y[i]
+            for j in range(tiles.shape[0]):
+                results[j] = tiles[j] + 1
+
+    def arrangement(x, y):
+        return tuple(tensor.tile((8,)).tile((2,)).tile((2,)) for tensor in (x, y))
+
+    x, y = randn(70), nans(70)
+    ninetoothed.make(arrangement, application, (Tensor(1), Tensor(1)))(x, y)
+    torch.testing.assert_close(y, x + 1)

@@ -255,3 +255,38 @@ def test_what_is_derived_of_rows():
     assert not names(lambda row: row.is_map) & {"load_pointer", "rand", "inline_asm_elementwise", "data_ptr"}
     assert names(lambda row: row.is_scan) == {"cumsum", "cumprod", "associative_scan"}
     assert not names(lambda row: row.computes_indices) & {"where", "exp", "eq", "load_pointer", "randint"}
+
+
+@pytest.mark.parametrize(
+    "name, operands, types",
+    (
+        ("mul", (float16, float16), [float16]),
+        ("lt", (float16, float16), [int1]),
+        ("add", (POINTER, int64), [POINTER]),
+        ("load_pointer", (POINTER, int1), [float32]),
+        ("argmax", (float64,), [int32]),
+        ("split", (int8,), [int8, int8]),
+        ("randint4x", (int32, int32), [uint32] * 4),
+        ("dot", (int8, int8, int32), [int32]),
+        ("store_pointer", (POINTER, float32), []),
+    ),
+)
+def test_signatures_tell_the_types_of_results(name, operands, types):
+    assert PRIMITIVES[name].gives(list(operands)) == types
+
+
+@pytest.mark.parametrize(
+    "name, operands, attributes, results",
+    (
+        ("join", ((4, 8), (4, 8)), {}, (("...0", "...1", "[2]"),)),
+        ("split", ((4, 2),), {}, (("...0",), ("...0",))),
+        ("sum", ((4, 8, 2),), {"axis": -2}, (("a0", "a2"),)),
+        ("sum", ((4, 8),), {"axis": 0, "keep_dims": True}, (("1", "a1"),)),
+        ("expand_dims", ((4, 8),), {"axis": 1}, (("a0", "1", "a2"),)),
+        ("permute", ((4, 8),), {"dims": (1, 0)}, (("a1", "a0"),)),
+        ("cat", ((8,), (8,)), {}, (("[16]",),)),
+        ("randint", ((), (4, 8)), {}, (("...0", "...1"),)),
+    ),
+)
+def test_signatures_tell_the_axes_of_results(name, operands, attributes, results):
+    assert PRIMITIVES[name].axes_of(operands, [None] * len(results), attributes).results == results
