@@ -369,7 +369,7 @@ def total(x: Tile, axis=None, keep_dims=False) -> Tile:
 
 
 def extremum(function, worst: float, x: Tile, axis, keep_dims) -> Tile:
-    """The largest or smallest element that is no NaN."""
+    """The largest or smallest element that is no NaN. With lanes past those that are all NaN it may be infinite."""
     if x.type not in FLOATS:
         low, high = np.iinfo(x.type).min, np.iinfo(x.type).max
         worst = low if worst < 0 else high
@@ -380,7 +380,9 @@ def extremum(function, worst: float, x: Tile, axis, keep_dims) -> Tile:
         only_nan = (counts & nan).any(axes, keepdims=True) & ~(counts & ~nan).any(axes, keepdims=True)
         if x.type in FLOATS:
             result = np.where(only_nan, np.nan, result)
-        return result, np.where(counts, error, 0).max(axes, keepdims=True, initial=0)
+        has_past = ~counts.all(axes, keepdims=True) | any(values.shape[d] & (values.shape[d] - 1) for d in axes)
+        error = np.where(counts, error, 0).max(axes, keepdims=True, initial=0)
+        return result, np.where(only_nan & has_past, np.inf, error)
 
     return reduction(x, axis, keep_dims, reduce)
 

@@ -5,12 +5,13 @@ import subprocess
 import sys
 import types
 
+import numpy as np
 import pytest
 import torch
 
 pytest.importorskip("tqdm")
 
-from benchmarks.trust import __main__ as trust, cache, misuse, record, worker
+from benchmarks.trust import __main__ as trust, cache, misuse, record, semantics, worker
 from benchmarks.trust.parts import PARTS, Case, Part
 from ninetoothed import ApplicationError, ArrangementError
 from tests.ninetoothed.backends import interpreting
@@ -76,6 +77,14 @@ def test_a_process_that_dies_is_recorded(tmp_path):
 def test_one_seed_alone(capsys):
     assert trust.main(["--part", "arrangements", "--seed", "3"]) == 0
     assert "arrangements, seed 3: " in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("size", "past", "is_open"), [(4, 0, False), (4, 3, True), (3, 0, True)])
+def test_what_is_asked_of_extremes_of_nan_alone(size, past, is_open):
+    values, over = np.full((1, size), np.nan), np.arange(size)[None] >= size - past
+    tile = semantics.Tile(values, np.zeros((1, size)), over, (np.zeros(1, bool), over[0]), "float32")
+    for function in (semantics.largest, semantics.smallest):
+        assert np.isinf(function(tile, 1).error).all() == is_open
 
 
 def test_canaries():
