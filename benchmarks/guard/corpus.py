@@ -226,7 +226,7 @@ def programs(quick: bool) -> Iterator[Program]:
         _, application = programs.write(seed)
         x = programs.inputs()
         args = (x, random.Random(seed).randint(-3, 9), torch.full_like(x, 77))
-        yield Call(f"programs: seed {seed}", programs.make(application), args)
+        yield Call(f"programs: seed {seed}", programs.make(application), args, is_run=True)
 
 
 def functions(quick: bool) -> Iterator[Program]:
@@ -237,7 +237,7 @@ def functions(quick: bool) -> Iterator[Program]:
     for case in cases.cases():
         listed.setdefault(case.row.name, []).append(case)
     for number, of_row in enumerate(listed.values()):
-        if number % (40 if quick else 2) == 0:
+        if number % (40 if quick else 1) == 0:
             case = of_row[number * 7 % len(of_row)]
             yield Attempt(f"functions: {case}, made", case.kernel)
             with warnings.catch_warnings(), contextlib.suppress(Exception):

@@ -7,6 +7,7 @@ import gzip
 import hashlib
 import importlib
 import json
+import os
 import pathlib
 import sys
 import time
@@ -203,7 +204,7 @@ def main(arguments: list[str] | None = None) -> None:
     torch.set_num_threads(1)
     record = Recorder(options.quick, tuple(options.part), options.reverse, Census() if options.census else None).run()
     text = json.dumps(record, sort_keys=True)
-    temporary = options.path.with_suffix(".tmp")
+    temporary = options.path.with_suffix(f".{os.getpid()}")
     temporary.write_bytes(gzip.compress(text.encode(), 3, mtime=0))
     temporary.replace(options.path)
 

@@ -130,7 +130,7 @@ def write(seed: int) -> Pair:
     types = {name: rng.choice(list(TYPES)) for name in "abczmn"}
     declared = {name: rng.choice(list(TYPES)) for name in between if rng.random() < 0.5}
     other = {name: rng.choice((1, 2)) for name in after if rng.random() < 0.15}
-    keep = tuple(name for name in set(through.values()) if rng.random() < 0.3)
+    keep = tuple(name for name in dict.fromkeys(through.values()) if rng.random() < 0.3)
     # A tensor is read alike, whoever reads it.
     other = {} if keep or len(set(through.values())) < len(through) else other
     return Pair(cut, first, second, through, keep, types, declared, other)
