@@ -43,7 +43,7 @@ from ninetoothed.ir.nodes import (
     While,
 )
 from ninetoothed.ir.rewriter import Cloner, Rewriter
-from ninetoothed.ir.traversal import blocks, controls, operands, reads, results, walk
+from ninetoothed.ir.traversal import blocks, controls, expressions, integers, operands, reads, results, walk
 
 __all__ = [
     "Access",
@@ -76,6 +76,8 @@ __all__ = [
     "While",
     "blocks",
     "controls",
+    "expressions",
+    "integers",
     "operands",
     "reads",
     "results",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from ninetoothed.expr import Expr
 from ninetoothed.ir.nodes import (
     Apply,
     Block,
@@ -40,6 +41,25 @@ def walk(block: Block) -> Iterator[Operation]:
         yield operation
         for nested in blocks(operation):
             yield from walk(nested)
+
+
+def expressions(operation: Operation) -> tuple[Expr, ...]:
+    """Return the integer expressions that an operation evaluates."""
+    match operation:
+        case Index(expr=e):
+            return (e,)
+        case Load(access=access) | Store(access=access):
+            return access.expressions
+        case For(start=start, stop=stop, step=step):
+            return start, stop, step
+    return ()
+
+
+def integers(operation: Operation) -> frozenset[str]:
+    """Return the names in an operation's expressions that are known outside it: no lanes and no bound values."""
+    own = operation.access if isinstance(operation, Load | Store) else operation
+    local = {lane.name for lane in getattr(own, "lanes", ())} | {name for name, _ in getattr(own, "bindings", ())}
+    return frozenset().union(*(e.variables for e in expressions(operation))) - local
 
 
 def operands(operation: Operation) -> tuple[Value, ...]:

@@ -19,10 +19,9 @@ from ninetoothed.expr import const, var
 from ninetoothed.ir import Apply, TileType, Value
 
 
-def order_nan(program: ir.Program) -> ir.Program | None:
-    """Rewrite the places of extrema of floats; None where there are none."""
-    body = _ArgExtrema().block(program.body)
-    return None if body == program.body else replace(program, body=body)
+def order_nan(program: ir.Program) -> ir.Program:
+    """Rewrite the places of extrema of floats."""
+    return replace(program, body=_ArgExtrema().block(program.body))
 
 
 class _ArgExtrema(ir.Rewriter):

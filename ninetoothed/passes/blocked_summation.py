@@ -38,10 +38,10 @@ MOST_REGISTERS = 64
 ROUNDS_PER_BLOCK = 96
 
 
-def sum_in_blocks(program: ir.Program, threads: int) -> ir.Program | None:
-    """Sum up exact products in blocks, in programs of so many threads; None where there are none, or no registers."""
-    body = _Summer(facts=program.facts, threads=threads, producers=producers(program.body)).block(program.body)
-    return None if body == program.body else replace(program, body=body)
+def sum_in_blocks(program: ir.Program, threads: int) -> ir.Program:
+    """Sum up exact products in blocks, in programs of so many threads, where registers are left."""
+    summer = _Summer(facts=program.facts, threads=threads, producers=producers(program.body))
+    return replace(program, body=summer.block(program.body))
 
 
 @dataclass(kw_only=True)

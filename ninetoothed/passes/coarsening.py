@@ -19,12 +19,15 @@ from ninetoothed.ir.rewriter import access_at
 from ninetoothed.language.primitive import Effect
 from ninetoothed.lowering import Guard
 from ninetoothed.passes.operations import is_dot
+from ninetoothed.passes.scheduled import ScheduledProgram
+from ninetoothed.schedule import DataParallel
 
 _LANE = "coarsened"
 
 
-def coarsen(program: ir.Program, count: int) -> ir.Program | None:
-    """Compute `count` programs along the last axis of the grid in one; None where an operation forbids it."""
+def coarsen(program: ir.Program, sharing: DataParallel) -> ScheduledProgram | None:
+    """Compute several programs along the last axis of the grid in one; None where an operation forbids it."""
+    count = sharing.coarsening
     axes = [axis for axis, extent in zip(program.axes, program.grid, strict=True) if extent != 1]
     if not axes or count == 1:
         return None
@@ -40,13 +43,14 @@ def coarsen(program: ir.Program, count: int) -> ir.Program | None:
             coarsener.repeat(operation)
     except _Uncoarsenable:
         return None
-    return replace(
+    new = replace(
         program,
         grid=(*program.grid[:position], cdiv(extent, count), *program.grid[position + 1 :]),
         axes=(*program.axes[:position], index, *program.axes[position + 1 :]),
         body=tuple(coarsener.operations),
         facts=facts,
     )
+    return ScheduledProgram(new, coarsening=count)
 
 
 def _guard(index: str, extent: Expr, count: int, facts: Facts) -> tuple[Guard, ...]:

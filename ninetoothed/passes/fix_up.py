@@ -21,6 +21,7 @@ from ninetoothed import ir
 from ninetoothed.dtypes import DType, PointerType, int1, int32
 from ninetoothed.expr import Expr, const, var
 from ninetoothed.lowering import Guard
+from ninetoothed.passes.reduction_match import match
 from ninetoothed.passes.scheduled import Buffer, ScheduledProgram
 from ninetoothed.passes.subtile import needs_same_slice
 
@@ -28,6 +29,8 @@ from ninetoothed.passes.subtile import needs_same_slice
 MOST_UNROLLED = 2048
 _SLOT, _OTHER = "tile_number", "other_part"
 _Values = tuple[ir.Value, ...]
+# The names of new program indices, each with the number that it is less than.
+NewAxes = tuple[tuple[str, int], ...]
 
 
 @dataclass(frozen=True)
@@ -54,12 +57,18 @@ class FixUp:
     buffers: tuple[Buffer, ...] = ()
 
 
-def sum_in_parts(loop: ir.For, after: ir.Block, partial: PartialSum, taken: Container[str]) -> FixUp:
-    """Sum in parts; the last program does what follows the sum, and one whose tile is of one part does it at once.
+def share_out(program: ir.Program, partial: PartialSum, axes: NewAxes) -> ScheduledProgram | None:
+    """Share out the sum of each tile over the programs along new axes; None where there is no sum to share out."""
+    loop = match(program)
+    if loop is None:
+        return None
+    before, after = around(program, loop)
+    return with_fix_up(program, before, sum_in_parts(program, loop, after, partial), axes)
 
-    taken: names that the memory cannot have.
-    """
-    return _FixUpBuilder(loop, after, partial, taken).build()
+
+def sum_in_parts(program: ir.Program, loop: ir.For, after: ir.Block, partial: PartialSum) -> FixUp:
+    """Sum in parts; the last program does what follows the sum, and one whose tile is of one part does it at once."""
+    return _FixUpBuilder(loop, after, partial, {parameter.name for parameter in program.parameters}).build()
 
 
 def if_more(count: Expr, many: ir.Block, one: ir.Block) -> ir.Block:
@@ -79,13 +88,8 @@ def around(program: ir.Program, loop: ir.For) -> tuple[ir.Block, ir.Block]:
     return program.body[:position], program.body[position + 1 :]
 
 
-def with_fix_up(
-    program: ir.Program, before: ir.Block, fix_up: FixUp, axes: tuple[tuple[str, int], ...]
-) -> ScheduledProgram:
-    """Put a fix-up after `before`, and `axes` before the program indices.
-
-    axes: the names of new indices, each with the number that it is less than.
-    """
+def with_fix_up(program: ir.Program, before: ir.Block, fix_up: FixUp, axes: NewAxes) -> ScheduledProgram:
+    """Put a fix-up after `before`, and `axes` before the program indices."""
     facts = program.facts
     for axis, limit in axes:
         facts = facts.bind(axis, 0, limit - 1)

@@ -25,10 +25,9 @@ Producers = Mapping[Value, ir.Operation]
 Interval = tuple[float | None, float | None]
 
 
-def guard(program: ir.Program) -> ir.Program | None:
-    """Guard divisions and shifts; None where all are defined."""
-    body = _Guards(program).block(program.body)
-    return None if body == program.body else replace(program, body=body)
+def guard(program: ir.Program) -> ir.Program:
+    """Guard divisions and shifts that may be undefined."""
+    return replace(program, body=_Guards(program).block(program.body))
 
 
 def divides_by_zero(operation: Apply, producers: Producers, facts: Facts) -> bool:

@@ -33,21 +33,20 @@ FEWEST_ROUNDS = 4
 VECTOR = 128  # bits
 
 
-def peel(program: ir.Program, tma_tiles: Container[ir.Operation]) -> ir.Program | None:
-    """Take loops apart where that spares masks, of which accesses by TMA have none; None where no loop gains."""
+def peel(program: ir.Program, tma_tiles: Container[ir.Operation]) -> ir.Program:
+    """Take loops apart where that spares masks, of which accesses by TMA have none."""
     peeler = _Peeler(program=program, tma_tiles=tma_tiles, facts=program.facts)
     body = peeler.block(program.body)
-    return replace(program, body=body, facts=peeler.facts) if peeler.peeled else None
+    return replace(program, body=body, facts=peeler.facts)
 
 
 @dataclass(kw_only=True)
 class _Peeler(ir.Rewriter):
-    """Peels loops. facts: those of the program, and of the counters of new loops. peeled: how many loops were."""
+    """Peels loops. facts: those of the program, and of the counters of new loops."""
 
     program: ir.Program
     tma_tiles: Container[ir.Operation]
     facts: Facts
-    peeled: int = 0
 
     def operation(self, operation: ir.Operation) -> ir.Block:
         match operation:
@@ -60,7 +59,6 @@ class _Peeler(ir.Rewriter):
             for limit in dict.fromkeys(self.limits(loop)):
                 end = self.end(loop, limit)
                 if end is not None:
-                    self.peeled += 1
                     return self.parts(loop, end)
         return (loop,)
 

@@ -23,10 +23,9 @@ from ninetoothed.expr import const, var
 from ninetoothed.ir import Apply, TileType, Value
 
 
-def keep_order(program: ir.Program) -> ir.Program | None:
-    """Rewrite such reductions; None where there are none."""
-    body = _Orderer().block(program.body)
-    return None if body == program.body else replace(program, body=body)
+def keep_order(program: ir.Program) -> ir.Program:
+    """Rewrite such reductions."""
+    return replace(program, body=_Orderer().block(program.body))
 
 
 class _Orderer(ir.Rewriter):

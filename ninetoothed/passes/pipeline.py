@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 from ninetoothed import ir
 from ninetoothed.passes import (
@@ -36,7 +37,7 @@ from ninetoothed.passes import (
 )
 from ninetoothed.passes.scheduled import PassReport, ScheduledProgram
 from ninetoothed.passes.target import Target
-from ninetoothed.schedule import DataParallel, Persistent, Schedule, SplitK, StreamK
+from ninetoothed.schedule import DataParallel, Persistent, Schedule, Sharing, SplitK, StreamK
 from ninetoothed.verify import verify
 
 Apply = Callable[[ScheduledProgram, Target, Schedule], ScheduledProgram | None]
@@ -84,7 +85,10 @@ def _where(suits: Callable[[Target], bool], apply: Apply) -> Apply:
 
 
 def _with_program(state: ScheduledProgram, program: ir.Program | None) -> ScheduledProgram | None:
-    return None if program is None else replace(state, program=program)
+    """Return a state with another program; None where nothing changes."""
+    if program is None or program.body == state.program.body:
+        return None
+    return replace(state, program=program)
 
 
 def _overhang(state: ScheduledProgram, target: Target, schedule: Schedule) -> ScheduledProgram:
@@ -103,33 +107,14 @@ def _epilogue_subtile(state: ScheduledProgram, target: Target, schedule: Schedul
     return None if loop is None else _with_program(state, epilogue_subtile.subtile(state.program, loop))
 
 
-def _remainder_subtile(state: ScheduledProgram, target: Target, schedule: Schedule) -> ScheduledProgram | None:
-    match schedule.sharing:
-        case StreamK(tiles_per_wave, most_parts, stages) if stages and not state.is_distributed:
-            return remainder_subtile.subtile(state.program, most_parts, tiles_per_wave, stages)
-    return None
+def _shares(kind: type[Sharing], share: Callable[[ir.Program, Any], ScheduledProgram | None]) -> Apply:
+    """Wrap a way to share out tiles, for schedules that ask for it; the first that applies is the only one."""
 
+    def apply(state: ScheduledProgram, target: Target, schedule: Schedule) -> ScheduledProgram | None:
+        is_asked = isinstance(schedule.sharing, kind) and not state.is_distributed
+        return share(state.program, schedule.sharing) if is_asked else None
 
-def _stream_k(state: ScheduledProgram, target: Target, schedule: Schedule) -> ScheduledProgram | None:
-    match schedule.sharing:
-        case StreamK(tiles_per_wave, most_parts) if not state.is_distributed:
-            return stream_k.share_out(state.program, most_parts, tiles_per_wave)
-    return None
-
-
-def _split_k(state: ScheduledProgram, target: Target, schedule: Schedule) -> ScheduledProgram | None:
-    match schedule.sharing:
-        case SplitK(parts) if not state.is_distributed:
-            return split_k.split(state.program, parts)
-    return None
-
-
-def _coarsening(state: ScheduledProgram, target: Target, schedule: Schedule) -> ScheduledProgram | None:
-    match schedule.sharing:
-        case DataParallel(count) if count > 1 and not state.is_distributed:
-            program = coarsening.coarsen(state.program, count)
-            return None if program is None else replace(state, program=program, coarsening=count)
-    return None
+    return apply
 
 
 def _loop_peeling(state: ScheduledProgram, target: Target, schedule: Schedule) -> ScheduledProgram | None:
@@ -168,7 +153,7 @@ PORTABLE = (
     Pass("overhang", _overhang),
     Pass("dead_code", _rewrites(dead_code.remove)),
 )
-# For GPUs. Of the passes that share out tiles, the first that applies is the only one.
+# For GPUs.
 GPU = (
     Pass("collapse_dimensions", _rewrites(collapse_dimensions.collapse)),
     Pass("exponentials", _rewrites(exponentials.to_base_two)),
@@ -176,10 +161,10 @@ GPU = (
     Pass("swap_operands", _where(lambda target: target.has_wgmma, _rewrites(swap_operands.swap))),
     Pass("persistent", _persistent),
     Pass("epilogue_subtile", _epilogue_subtile),
-    Pass("remainder_subtile", _remainder_subtile),
-    Pass("stream_k", _stream_k),
-    Pass("split_k", _split_k),
-    Pass("coarsening", _coarsening),
+    Pass("remainder_subtile", _shares(StreamK, remainder_subtile.subtile)),
+    Pass("stream_k", _shares(StreamK, stream_k.share_out)),
+    Pass("split_k", _shares(SplitK, split_k.split)),
+    Pass("coarsening", _shares(DataParallel, coarsening.coarsen)),
     Pass("arg_extrema", _rewrites(arg_extrema.order_nan)),
     Pass("integer_guards", _rewrites(integer_guards.guard)),
     Pass("ordered_reductions", _rewrites(ordered_reductions.keep_order)),

@@ -29,17 +29,16 @@ from ninetoothed.passes.reduction_match import match
 from ninetoothed.passes.remainder import PART, PARTS, SLOT, Remainder
 from ninetoothed.passes.scheduled import ScheduledProgram
 from ninetoothed.passes.subtile import AxisSlice, Inseparable, Subtile, SubtileBuilder, subtile_type
+from ninetoothed.schedule import StreamK
 
 QUARTERS = 4
 # Shorter sides are not worth cutting.
 FEWEST_LANES = 128
 
 
-def subtile(program: ir.Program, most_parts: int, tiles_per_wave: int, stages: int) -> ScheduledProgram | None:
-    """Cut tiles beyond whole waves into quarters, whose sums have at most `most_parts` parts.
-
-    stages: those of the loops of quarters, 0 for none. None where there is no sum of large tiles to cut.
-    """
+def subtile(program: ir.Program, sharing: StreamK) -> ScheduledProgram | None:
+    """Cut tiles beyond whole waves into quarters; None where there is no sum of large tiles to cut."""
+    most_parts, tiles_per_wave, stages = sharing.ctas_per_tile, sharing.tiles_per_wave, sharing.subtile_stages
     loop = match(program) if stages else None
     loop = loop if loop is not None and loop.merge is None else None
     lanes = loop.results[0].type.lanes if loop is not None else ()
@@ -56,7 +55,7 @@ def subtile(program: ir.Program, most_parts: int, tiles_per_wave: int, stages: i
     if most_parts > 1:
         slot, slots = var(SLOT) * QUARTERS + quarter, const(tiles_per_wave)
         partial = PartialSum(var(PARTS) // QUARTERS, var(PART) // QUARTERS, slot, slots=slots, tiles=slots)
-        fix_up = sum_in_parts(cut_loop, end, partial, {parameter.name for parameter in program.parameters})
+        fix_up = sum_in_parts(program, cut_loop, end, partial)
     block = if_more(var(PARTS), _if_stored((*start, *fix_up.block), end), (loop, *after))
     remainder = Remainder(math.prod(program.grid, start=const(1)), tiles_per_wave, most_parts, QUARTERS)
     return replace(with_fix_up(program, before, replace(fix_up, block=block), remainder.axes), remainder=remainder)

@@ -16,25 +16,16 @@ from __future__ import annotations
 
 from ninetoothed import ir
 from ninetoothed.expr import const, var
-from ninetoothed.passes.fix_up import PartialSum, around, sum_in_parts, with_fix_up
-from ninetoothed.passes.reduction_match import match
+from ninetoothed.passes.fix_up import PartialSum, share_out
 from ninetoothed.passes.remainder import PART
 from ninetoothed.passes.scheduled import ScheduledProgram
+from ninetoothed.schedule import SplitK
 
 
-def split(program: ir.Program, parts: int) -> ScheduledProgram | None:
-    """Share out the sum of each tile over `parts` programs; None where there is no sum to share out."""
-    loop = match(program) if parts > 1 else None
-    if loop is None:
-        return None
-    before, after = around(program, loop)
-    taken = {parameter.name for parameter in program.parameters}
-    return with_fix_up(program, before, sum_in_parts(loop, after, _partial(program, parts), taken), ((PART, parts),))
-
-
-def _partial(program: ir.Program, parts: int) -> PartialSum:
-    """Return the part of a program, whose slot is the number of its tile."""
-    slot, slots = const(0), const(1)
+def split(program: ir.Program, sharing: SplitK) -> ScheduledProgram | None:
+    """Share out the sum of each tile, whose number is that of its slot; None where there is no sum to share out."""
+    slot, slots, parts = const(0), const(1), sharing.parts
     for axis, extent in zip(program.axes, program.grid, strict=True):
         slot, slots = slot * extent + var(axis), slots * extent
-    return PartialSum(const(parts), var(PART), slot, slots, slots * parts)
+    partial = PartialSum(const(parts), var(PART), slot, slots, slots * parts)
+    return share_out(program, partial, ((PART, parts),)) if parts > 1 else None

@@ -18,23 +18,16 @@ from dataclasses import replace
 
 from ninetoothed import ir
 from ninetoothed.expr import const, var
-from ninetoothed.passes.fix_up import PartialSum, around, sum_in_parts, with_fix_up
-from ninetoothed.passes.reduction_match import match
+from ninetoothed.passes import fix_up
 from ninetoothed.passes.remainder import PART, PARTS, SLOT, Remainder
 from ninetoothed.passes.scheduled import ScheduledProgram
+from ninetoothed.schedule import StreamK
 
 
-def share_out(program: ir.Program, most_parts: int, tiles_per_wave: int) -> ScheduledProgram | None:
-    """Share out the sums of tiles beyond whole waves over at most `most_parts` programs each.
-
-    None where there is no sum to share out.
-    """
-    loop = match(program) if most_parts > 1 else None
-    if loop is None:
-        return None
-    before, after = around(program, loop)
-    remainder = Remainder(math.prod(program.grid, start=const(1)), tiles_per_wave, most_parts)
-    slots = const(tiles_per_wave)
-    taken = {parameter.name for parameter in program.parameters}
-    fix_up = sum_in_parts(loop, after, PartialSum(var(PARTS), var(PART), var(SLOT), slots, slots), taken)
-    return replace(with_fix_up(program, before, fix_up, remainder.axes), remainder=remainder)
+def share_out(program: ir.Program, sharing: StreamK) -> ScheduledProgram | None:
+    """Share out the sums of tiles beyond whole waves; None where there is no sum to share out."""
+    tiles, slots = math.prod(program.grid, start=const(1)), const(sharing.tiles_per_wave)
+    remainder = Remainder(tiles, sharing.tiles_per_wave, sharing.ctas_per_tile)
+    partial = fix_up.PartialSum(var(PARTS), var(PART), var(SLOT), slots, slots)
+    shared = fix_up.share_out(program, partial, remainder.axes) if sharing.ctas_per_tile > 1 else None
+    return None if shared is None else replace(shared, remainder=remainder)

@@ -29,10 +29,9 @@ INSTRUCTION_ROWS = 64
 MOST_ROWS = 32
 
 
-def swap(program: ir.Program) -> ir.Program | None:
-    """Return the program with each loop that sums up such a product turned; None where there is none."""
-    body = _Swapper(defined_by=producers(program.body)).block(program.body)
-    return None if body == program.body else replace(program, body=body)
+def swap(program: ir.Program) -> ir.Program:
+    """Return the program with each loop that sums up such a product turned."""
+    return replace(program, body=_Swapper(defined_by=producers(program.body)).block(program.body))
 
 
 @dataclass(kw_only=True)

@@ -14,10 +14,9 @@ from ninetoothed.expr import const
 from ninetoothed.ir import Apply, TileType, Value
 
 
-def drop(program: ir.Program) -> ir.Program | None:
-    """Take axes of one lane from the operands of scans; None where there are none."""
-    body = _Dropper().block(program.body)
-    return None if body == program.body else replace(program, body=body)
+def drop(program: ir.Program) -> ir.Program:
+    """Take axes of one lane from the operands of scans."""
+    return replace(program, body=_Dropper().block(program.body))
 
 
 class _Dropper(ir.Rewriter):

@@ -21,10 +21,9 @@ from ninetoothed.passes.overhang.masks import MaskBuilder
 MESSAGE = "integers are divided by zero; choose what that gives, with `ntl.where(z != 0, x // z, other)`"
 
 
-def assert_none(program: ir.Program) -> ir.Program | None:
-    """Add the assertions; None where nothing divides by what may be 0."""
-    body = _Divisions(program).block(program.body)
-    return None if body == program.body else replace(program, body=body)
+def assert_none(program: ir.Program) -> ir.Program:
+    """Add an assertion for each division by what may be 0."""
+    return replace(program, body=_Divisions(program).block(program.body))
 
 
 # An operation that takes some lanes of a quotient, and whether they are those inside its mask.

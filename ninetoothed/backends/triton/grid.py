@@ -41,7 +41,7 @@ def decompose(context: EmitContext, may_spread: bool, remainder: Remainder | Non
     for axis, extent in zip(program.axes, program.grid, strict=True):
         if extent == 1:
             context.zeros[axis] = 0
-    used = _mentioned(program) & {axis for axis, _ in axes}
+    used = set().union(*map(ir.integers, ir.walk(program.body))) & {axis for axis, _ in axes}
     if not used:
         return False
     is_grouped = len(axes) > 1 and context.schedule.group_rows > 1 and _wants_groups(program, axes)
@@ -164,21 +164,6 @@ def _product(*factors: ast.expr) -> ast.expr:
 
 def _short(axis: str) -> str:
     return axis.replace("program_", "pid_")
-
-
-def _mentioned(program: ir.Program) -> set[str]:
-    """Return the axes that occur in some expression of the body."""
-    axes = set(program.axes)
-    found: set[str] = set()
-    for operation in ir.walk(program.body):
-        match operation:
-            case ir.Index(expr=e):
-                found |= axes & e.variables
-            case ir.Load(access=access) | ir.Store(access=access):
-                found.update(*(axes & e.variables for e in access.expressions))
-            case ir.For(start=start, stop=stop, step=step):
-                found |= axes & (start.variables | stop.variables | step.variables)
-    return found
 
 
 def _wants_groups(program: ir.Program, axes) -> bool:

@@ -137,7 +137,7 @@ def argument_names(program: ir.Program, given: tuple[ir.Parameter, ...]) -> dict
             for d, e in enumerate(parameter.sizes if what == "size" else parameter.strides):
                 for name in sorted(e.variables):
                     names.setdefault(name, f"{parameter.name}_{what}_{d}")
-    mentioned = set().union(*(e.variables for e in program.grid), *map(_integers_of, ir.walk(program.body)))
+    mentioned = set().union(*(e.variables for e in program.grid), *map(ir.integers, ir.walk(program.body)))
     counters = {operation.variable for operation in ir.walk(program.body) if isinstance(operation, ir.For)}
     for name in sorted(mentioned - names.keys() - counters - set(program.axes)):
         names[name] = re.sub(r"^ninetoothed_tensor_\d+_", "", name)
@@ -147,21 +147,6 @@ def argument_names(program: ir.Program, given: tuple[ir.Parameter, ...]) -> dict
 def _distinct(names: dict[str, str]) -> dict[str, str]:
     table = NameTable()
     return {key: table.fresh(name) for key, name in names.items()}
-
-
-def _integers_of(operation: ir.Operation) -> frozenset[str]:
-    """Collect the run-time integers that an operation mentions: no lanes, counters or bound values."""
-    match operation:
-        case ir.Index(expr=e, lanes=lanes, bindings=bindings):
-            expressions, local = [e], {lane.name for lane in lanes} | {name for name, _ in bindings}
-        case ir.Load(access=access) | ir.Store(access=access):
-            expressions = [*access.expressions]
-            local = {lane.name for lane in access.lanes} | {name for name, _ in access.bindings}
-        case ir.For(start=start, stop=stop, step=step, bindings=bindings):
-            expressions, local = [start, stop, step], {name for name, _ in bindings}
-        case _:
-            return frozenset()
-    return frozenset().union(*(e.variables for e in expressions)) - local
 
 
 def argument_of(program: ir.Program, name: str, text: str) -> KernelArgument:

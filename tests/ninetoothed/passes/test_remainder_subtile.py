@@ -87,7 +87,7 @@ class TestWhatIsCut:
     def is_cut(self, application, *shapes):
         kernel = ninetoothed.make(mm.arrangement, application, tuple(Tensor(2) for _ in shapes))
         program = traced(kernel, *(halves(*shape) for shape in shapes)).program
-        return subtile(program, 8, 132, 6) is not None
+        return subtile(program, StreamK(132, 8, 6)) is not None
 
     def test_what_is_computed_element_by_element_after_a_sum(self):
         def activated(input, other, output):
@@ -116,7 +116,7 @@ class TestWhatIsCut:
 
     def test_not_small_tiles(self):
         program = traced(mm.make(), halves(64, 64), halves(64, 64), halves(64, 64)).program
-        assert subtile(program, 8, 132, 6) is None
+        assert subtile(program, StreamK(132, 8, 6)) is None
 
 
 @pytest.mark.parametrize("kernel", ("mm", "addmm", "turned"))

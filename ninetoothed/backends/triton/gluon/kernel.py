@@ -60,7 +60,7 @@ def print_kernel(
     if memory is None or stop is None or not _are_for_warps(program, schedule.num_warps):
         return None
     copied = copies(program.body, memory)
-    if any(HALF in e.variables for operation in ir.walk(copied) for e in _expressions(operation)):
+    if any(HALF in ir.integers(operation) for operation in ir.walk(copied)):
         return None
     module = _Module(_without_halves(program), schedule, target, memory, arguments, names, half)
     task = syntax.name(half) if tasks > 1 else syntax.number(0)
@@ -88,18 +88,6 @@ def _without_halves(program: ir.Program) -> ir.Program:
     """Return a program without the axis of halves, which tasks of one program count."""
     kept = [(axis, extent) for axis, extent in zip(program.axes, program.grid, strict=True) if axis != HALF]
     return replace(program, axes=tuple(axis for axis, _ in kept), grid=tuple(extent for _, extent in kept))
-
-
-def _expressions(operation: ir.Operation) -> tuple[Expr, ...]:
-    """Return the expressions by which copies are made: what they count, and where tiles begin."""
-    match operation:
-        case ir.For(start=start, stop=stop):
-            return start, stop
-        case ir.Index(expr=e):
-            return (e,)
-        case ir.Load(access=access):
-            return access.indices
-    return ()
 
 
 def _last_stop(block: ir.Block) -> Expr | None:
