@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from ninetoothed import ir
-from ninetoothed.expr import Facts
+from ninetoothed.expr import Expr, Facts, bounds
 from ninetoothed.races.enumeration import Clash, enumerate_sites
 from ninetoothed.races.equalities import Equalities, variables
 from ninetoothed.races.site import Site, Space, inside
@@ -103,10 +103,8 @@ class Question:
             given = (name for name in sorted(self.space.unique) if name in self._in_place(first))
             known.learn((key, key) for name in given for key in self.space.loaded[name])
         known.learn(zip(first.place, second.place, strict=True))
-        if first is second:
-            # A condition that leaves one number.
-            pinned = (guard.index for guard in first.guards if guard.lower and guard.upper and guard.size == 1)
-            known.learn((e, e) for e in pinned)
+        pinned = _pinned(first, sides[0])
+        known.learn((e, e) for e, number in _pinned(second, sides[1]).items() if pinned.get(e) == number)
         return known
 
     def _final(self, first: Site, second: Site) -> Iterator[str]:
@@ -140,6 +138,12 @@ class Question:
 
     def _in_place(self, site: Site) -> frozenset[str]:
         return frozenset().union(*(e.variables for e in site.place))
+
+
+def _pinned(site: Site, facts: Facts) -> dict[Expr, int]:
+    """Return the indices of which what is known where a site is reached leaves one number, and that."""
+    found = ((guard.index, bounds(guard.index, facts)) for guard in site.guards)
+    return {index: low for index, (low, high) in found if low is not None and low == high}
 
 
 _REMEMBERED = 64

@@ -9,6 +9,8 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext
 
 import ninetoothed_ops
+from ninetoothed.runtime.selection import machine
+from ninetoothed_ops.kernels import conv2d
 from tests.ninetoothed_ops.samples import random
 
 
@@ -118,3 +120,26 @@ def test_one_channel_and_one_weight_a_filter():
     options = {"stride": [1, 2], "padding": [1, 1], "dilation": [2, 1]}
     found = ninetoothed_ops.conv2d(image, filters, None, **options)
     torch.testing.assert_close(found, torch.nn.functional.conv2d(image, filters, None, **options))
+
+
+# Batch, channels, height, filters, their size, stride, padding, groups.
+ODD = (
+    (2, 10, 2, 10, 7, 1, 3, 10),
+    (2, 10, 7, 10, 7, 1, 3, 10),
+    (3, 96, 14, 96, 7, 1, 3, 96),
+    (2, 6, 9, 15, 3, 2, 1, 3),
+    (1, 5, 11, 7, 3, 1, 1, 1),
+)
+
+
+@pytest.mark.filterwarnings("error::ninetoothed.errors.RaceWarning")
+@pytest.mark.parametrize("form", (torch.contiguous_format, torch.channels_last))
+@pytest.mark.parametrize("odd", ODD)
+def test_no_program_is_thought_to_store_what_another_does(odd, form):
+    """Tiles of pixels and of filters are permuted, flattened and cut: for a GPU, whose tiles are large."""
+    batch, channels, height, filters, size, stride, padding, groups = odd
+    images, weights = torch.empty(batch, channels, height, height), torch.empty(filters, channels // groups, size, size)
+    output = F.conv2d(images, weights, stride=stride, padding=padding, groups=groups)
+    kernel = conv2d.make((stride,) * 2, (padding,) * 2, (1, 1), filters // groups if groups > 1 else -1)
+    images, output = images.to(memory_format=form), output.to(memory_format=form)
+    assert kernel.source(images, weights, torch.empty(filters), output, True, gpu=machine.H200).text
