@@ -9,6 +9,7 @@ from typing import Any
 import torch
 import transformers
 from torch.utils._python_dispatch import TorchDispatchMode
+from transformers.initialization import no_init_weights
 from transformers.models.auto import modeling_auto
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
 
@@ -160,7 +161,7 @@ def made(family: str, **options: Any) -> torch.nn.Module:
 
 
 def _made(family: str, change: Any, options: dict) -> torch.nn.Module:
-    with torch.device("meta"), transformers.initialization.no_init_weights():
+    with torch.device("meta"), no_init_weights():
         # Some configurations change what they are given.
         config = transformers.AutoConfig.for_model(family, **copy.deepcopy(OPTIONS.get(family, {})))
         change(config)
