@@ -21,17 +21,13 @@ from ..modules.attention import are_weights_asked_for
 from ..modules.caches import kept
 from ..ops.sdpa import operator as sdpa
 from . import names
-from .masks import reads_numbers
+from .masks import own_parameters, reads_numbers
 from .sparse import chosen
 
 NAME = "ninetoothed"
 # The attribute by which a mask asks for its keys to be counted, and which then holds the layer that asked last, the
 # version of the mask, and how many keys each batch entry has at most.
 LENGTHS = "ninetoothed_lengths"
-# Arguments that change what attention computes, and that `attend` has no answer to.
-REFUSED = {
-    "head_mask": "masks of heads",
-}
 
 
 def register_attention() -> None:
@@ -149,12 +145,15 @@ def _biased(
 
 
 def _check(module: nn.Module, kwargs: dict[str, Any]) -> None:
-    """Raise UnsupportedError for what would change the result, or what there is none of."""
-    refused = next((name for name in REFUSED if kwargs.get(name) is not None), None)
+    """Raise UnsupportedError for what would change the result, or what there is none of.
+
+    An argument changes the result if the "eager" function of the family names it.
+    """
+    refused = next((name for name in own_parameters(type(module)) if kwargs.get(name) is not None), None)
     if refused:
         raise UnsupportedError(
-            f'attn_implementation="{NAME}": {type(module).__name__} passes {refused}, and {REFUSED[refused]} are not '
-            "computed. Set the model's own attention back with model.set_attn_implementation('eager')."
+            f'attn_implementation="{NAME}": {type(module).__name__} passes {refused}, which its own attention computes '
+            "with, and which there is no answer to. Set that back with model.set_attn_implementation('eager')."
         )
     if are_weights_asked_for(module, kwargs):
         raise UnsupportedError(

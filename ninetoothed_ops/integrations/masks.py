@@ -1,4 +1,4 @@
-"""Tell which masks the attention of a family reads: truth values, or numbers that it adds to its scores."""
+"""Tell what the attention of a family reads: masks of truth values or of numbers that it adds, and what else."""
 
 import dis
 import functools
@@ -13,6 +13,8 @@ REGISTRY = "ALL_ATTENTION_FUNCTIONS"
 MASK = "attention_mask"
 # What classes of models say of where they may run.
 SDPA, BACKENDS = "_supports_sdpa", "_supports_attention_backend"
+# How the names of families' own attention functions end, and a parameter of theirs that says what masks say, too.
+EAGER, WINDOW = "eager_attention_forward", "sliding_window"
 
 
 @torch.compiler.assume_constant_result
@@ -40,6 +42,19 @@ def _reads_numbers(config: type) -> bool:
         return False
     looking = [code for each in classes if REGISTRY in (code := _forward(each)).co_names]
     return not (any(getattr(each, BACKENDS, False) for each in models) and all(map(_hands_on, looking)))
+
+
+@torch.compiler.assume_constant_result
+def own_parameters(attention: type) -> tuple[str, ...]:
+    """Name what the attention functions beside a class of attention compute with."""
+    return _own_parameters(attention)
+
+
+@functools.cache
+def _own_parameters(attention: type) -> tuple[str, ...]:
+    names = inspect.unwrap(attention.forward).__globals__ if hasattr(attention, "forward") else {}
+    functions = [each for name, each in names.items() if name.endswith(EAGER)]
+    return tuple(sorted({name for each in functions for name in inspect.signature(each).parameters} - {WINDOW}))
 
 
 def _forward(cls: type) -> Any:

@@ -162,10 +162,25 @@ def test_sinks_and_soft_caps(batch, family, options):
     assert torch.equal(generate(model, tokens, mask, count=3), made) and expected[-1].norm() > 0
 
 
-def test_what_is_not_computed_is_an_error(batch):
-    module, states = torch.nn.Identity(), torch.ones(1, 2, 3, 8, device=DEVICE)
-    with pytest.raises(UnsupportedError, match=r"passes head_mask, and .*set_attn_implementation\('eager'\)"):
-        attention_interface.attend(module, states, states, states, None, head_mask=states)
+class Damped(torch.nn.Module):
+    """Attention of which the family's own function takes what ours has no answer to."""
+
+    def forward(self, states, **kwargs):
+        return attention_interface.attend(self, states, states, states, None, **kwargs)
+
+
+def eager_attention_forward(module, query, key, value, attention_mask, damping=None, sliding_window=None, **kwargs):
+    """Stand beside `Damped`, as such functions of transformers stand beside their classes."""
+
+
+@pytest.mark.parametrize("compiled", (False, True))
+def test_what_is_not_computed_is_an_error(compiled):
+    module, states = Damped(), torch.ones(1, 2, 3, 8, device=DEVICE)
+    call = torch.compile(module, backend="eager") if compiled else module
+    # None is nothing, windows are in masks, and what the function does not name changes nothing.
+    assert call(states, damping=None, sliding_window=2, position_ids=states)[0].shape == (1, 3, 2, 8)
+    with pytest.raises(UnsupportedError, match=r"Damped passes damping, .*set_attn_implementation\('eager'\)"):
+        call(states, damping=states)
 
 
 MOE = {
