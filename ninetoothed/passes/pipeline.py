@@ -15,6 +15,7 @@ from ninetoothed.passes import (
     blocked_summation,
     coarsening,
     collapse_dimensions,
+    contraction,
     dead_code,
     epilogue_subtile,
     exponentials,
@@ -157,6 +158,7 @@ PORTABLE = (
 GPU = (
     Pass("collapse_dimensions", _rewrites(collapse_dimensions.collapse)),
     Pass("exponentials", _rewrites(exponentials.to_base_two)),
+    Pass("contraction", _rewrites(contraction.contract)),
     Pass("dead_code", _rewrites(dead_code.remove)),
     Pass("swap_operands", _where(lambda target: target.has_wgmma, _rewrites(swap_operands.swap))),
     Pass("persistent", _persistent),

@@ -40,7 +40,7 @@ class GoldenTest(expecttest.TestCase):
     for j in range(tl.cdiv(input_size_1, 256)):
         new_peak = tl.maximum(peak, tl.max(input, axis=1))
         decay = tl.exp2((peak - new_peak) * scale_log2e)
-        weights = tl.exp2(input * scale_log2e - (new_peak * scale_log2e)[:, None])
+        weights = tl.exp2(tl.fma(input, scale_log2e, -(new_peak * scale_log2e)[:, None]))
         peak = new_peak
     output = peak * scale + tl.log(total)
 """,
@@ -53,11 +53,10 @@ class GoldenTest(expecttest.TestCase):
     scale_log2e = scale * 1.4426950408889634
     peak = tl.full((16,), float("-inf"), tl.float32)
     for j in range(tl.cdiv(input_size_1, 256)):
-        scores_log2e = scale_log2e * input
         new_peak = tl.maximum(peak, tl.max(scores, axis=1))
         new_peak_log2e = new_peak * 1.4426950408889634
             total * tl.exp2((peak - new_peak) * 1.4426950408889634)
-            + tl.sum(tl.exp2(scores_log2e - new_peak_log2e[:, None]), axis=1)
+            + tl.sum(tl.exp2(tl.fma(scale_log2e, input, -new_peak_log2e[:, None])), axis=1)
         peak = new_peak
     output = peak + tl.log(total)
 """,
@@ -70,7 +69,7 @@ class GoldenTest(expecttest.TestCase):
     scale_log2e = scale * 1.4426950408889634
     other_log2e = other * 1.4426950408889634
     for j in range(tl.cdiv(input_size_1, 256)):
-        total = total + tl.sum(tl.exp2(input * scale_log2e - other_log2e[:, None]), axis=1)
+        total = total + tl.sum(tl.exp2(tl.fma(input, scale_log2e, -other_log2e[:, None])), axis=1)
 """,
         )
 
@@ -81,7 +80,7 @@ class GoldenTest(expecttest.TestCase):
     scale_log2e = scale * 1.4426950408889634
     for j in range(tl.cdiv(input_size_1, 256)):
         peak_log2e = other * 1.4426950408889634
-        total = total + tl.sum(tl.exp2(input * scale_log2e - peak_log2e[:, None]), axis=1)
+        total = total + tl.sum(tl.exp2(tl.fma(input, scale_log2e, -peak_log2e[:, None])), axis=1)
 """,
         )
 
@@ -108,17 +107,17 @@ def written(exponent, dtype=torch.float32, function="exp"):
         ("c * x", "tl.exp2(c_log2e * x)"),
         ("-x * 0.5", "tl.exp2(-x * 0.7213475204444817)"),
         # Products less what is smaller.
-        ("c * x - row[:, None]", "tl.exp2(c_log2e * x - row_log2e[:, None])"),
-        ("x * 0.5 - c", "tl.exp2(x * 0.7213475204444817 - c_log2e)"),
-        ("x * c - (row * c)[:, None]", "tl.exp2(x * c_log2e - (row * c_log2e)[:, None])"),
+        ("c * x - row[:, None]", "tl.exp2(tl.fma(c_log2e, x, -row_log2e[:, None]))"),
+        ("x * 0.5 - c", "tl.exp2(tl.fma(x, tl.full((), 0.7213475204444817, tl.float32), -c_log2e))"),
+        ("x * c - (row * c)[:, None]", "tl.exp2(tl.fma(x, c_log2e, -(row * c_log2e)[:, None]))"),
         # Products less what is as large.
         ("x * c - y", f"tl.exp2((x * c - y) * {LOG2_E})"),
-        ("x * c - y * 0.5", f"tl.exp2((x * c - y * 0.5) * {LOG2_E})"),
+        ("x * c - y * 0.5", f"tl.exp2(tl.fma(x, c, -(y * 0.5)) * {LOG2_E})"),
         ("x * c - y * c", "tl.exp2((x - y) * c_log2e)"),
         # Masks of the lowest number, which has no multiple.
         ("x * c + y - row[:, None]", f"tl.exp2((x * c + y - row[:, None]) * {LOG2_E})"),
         (f"ntl.where(y > 0.0, x, {LOWEST}) * c - row[:, None]", f" * c - row[:, None]) * {LOG2_E})"),
-        ("ntl.where(y > 0.0, x, float('-inf')) * c - row[:, None]", " * c_log2e - row_log2e[:, None])"),
+        ("ntl.where(y > 0.0, x, float('-inf')) * c - row[:, None]", ", c_log2e, -row_log2e[:, None]))"),
         # No others.
         *((each, f"tl.exp({each})") for each in ("x * 1.0", "x * y", "x * row[:, None]", "x * c + y", "x", "c * 0.5")),
     ),
@@ -130,7 +129,7 @@ def test_which_exponents(exponent, expected):
 def test_not_what_is_infinite_nor_the_users_own_nor_of_float64():
     assert written(f"(1.0 - x) * {LOWEST}").startswith("tl.exp(")
     assert written("x * c", function="exp2") == "tl.exp2(x * c)"
-    assert written("x * c - (row * c)[:, None]", torch.float64) == "tl.exp(x * c - (row * c)[:, None])"
+    assert written("x * c - (row * c)[:, None]", torch.float64) == "tl.exp(tl.fma(x, c, -(row * c)[:, None]))"
 
 
 class TestCompiled:

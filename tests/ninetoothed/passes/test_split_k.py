@@ -73,7 +73,7 @@ class GoldenTest(expecttest.TestCase):
             )
             accumulator_1 = accumulator_1 + partial
         input = tl.load(tl.broadcast_to(input_ptr + input_index_1[None, :], (64, 64)), mask=mask)
-        output = beta * input.to(tl.float32) + alpha * accumulator_1
+        output = tl.fma(beta, input.to(tl.float32), alpha * accumulator_1)
         output_desc.store([pid_0 * 64, pid_1 * 64], output.to(tl.float16))
         tl.store(semaphore, 0)
 """,

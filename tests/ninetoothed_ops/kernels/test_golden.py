@@ -59,10 +59,10 @@ def addmm(mat1_desc, mat2_desc, input_desc, output_desc, beta, alpha, input_size
             accumulator = tl.dot(mat1, mat2, accumulator)
         input = input_desc.load([pid_0 * 128, pid_1 * 256])
         left, right = tl.split(tl.permute(tl.reshape(accumulator, (128, 2, 128)), (0, 2, 1)))
-        output = beta * input.to(tl.float32) + alpha * left
+        output = tl.fma(beta, input.to(tl.float32), alpha * left)
         output_desc.store([pid_0 * 128, pid_1 * 256], output.to(tl.float16))
         input = input_desc.load([pid_0 * 128, pid_1 * 256 + 128])
-        output = beta * input.to(tl.float32) + alpha * right
+        output = tl.fma(beta, input.to(tl.float32), alpha * right)
         output_desc.store([pid_0 * 128, pid_1 * 256 + 128], output.to(tl.float16))
 """,
         )
@@ -213,8 +213,8 @@ def rope(input_ptr, sin_ptr, cos_ptr, output_ptr, input_stride_0, sin_stride_0, 
         + tl.arange(0, 64)[None, :],
         tl.reshape(
             tl.join(
-                even * cosine[None, :] - odd * sine[None, :],
-                even * sin.to(tl.float32)[None, :] + odd * cos.to(tl.float32)[None, :],
+                tl.fma(even, cosine[None, :], -(odd * sine[None, :])),
+                tl.fma(even, sin.to(tl.float32)[None, :], odd * cos.to(tl.float32)[None, :]),
             ),
             (64, 64),
         ).to(tl.float16),
@@ -244,7 +244,7 @@ def sdpa(query_desc, key_desc, value_desc, output_desc, scale, key_size_2):
         scores = tl.dot(query, tl.trans(key))
         new_peak = tl.maximum(peak, tl.max(scores, axis=1))
         decay = tl.exp2((peak - new_peak) * scale_log2e)
-        weights = tl.exp2(scores * scale_log2e - (new_peak * scale_log2e)[:, None])
+        weights = tl.exp2(tl.fma(scores, scale_log2e, -(new_peak * scale_log2e)[:, None]))
         total = total * decay + tl.sum(weights, axis=1)
         mul = accumulator * decay[:, None]
         cast = weights.to(tl.float16)
@@ -263,7 +263,7 @@ def sdpa(query_desc, key_desc, value_desc, output_desc, scale, key_size_2):
         scores = tl.where(lt, scores, float("-inf"))
         new_peak = tl.maximum(peak, tl.max(scores, axis=1))
         decay = tl.exp2((peak - new_peak) * scale_log2e)
-        weights = tl.exp2(scores * scale_log2e - (new_peak * scale_log2e)[:, None])
+        weights = tl.exp2(tl.fma(scores, scale_log2e, -(new_peak * scale_log2e)[:, None]))
         weights = tl.where(lt, weights, 0.0)
         total = total * decay + tl.sum(weights, axis=1)
         mul = accumulator * decay[:, None]
@@ -291,14 +291,18 @@ def sdpa(query_desc, key_desc, value_desc, output_desc, scale, key_size_2):
 +         scores = 1.0 - libdevice.fast_dividef(tl.full((), 2.0, tl.float32), 1.0 + grown)
 -         decay = tl.exp2((peak - new_peak) * scale_log2e)
 +         decay = tl.exp2((peak - new_peak) * 2.8853900817779268)
--         weights = tl.exp2(scores * scale_log2e - (new_peak * scale_log2e)[:, None])
-+         weights = tl.exp2(scores * 2.8853900817779268 - (new_peak * 2.8853900817779268)[:, None])
+-         weights = tl.exp2(tl.fma(scores, scale_log2e, -(new_peak * scale_log2e)[:, None]))
++         weights = tl.exp2(
++             tl.fma(scores, tl.full((), 2.8853900817779268, tl.float32), -(new_peak * 2.8853900817779268)[:, None]),
++         )
 +         grown = tl.exp2(scores * (scale * 1.4426950408889634))
 +         scores = 1.0 - libdevice.fast_dividef(tl.full((), 2.0, tl.float32), 1.0 + grown)
 -         decay = tl.exp2((peak - new_peak) * scale_log2e)
 +         decay = tl.exp2((peak - new_peak) * 2.8853900817779268)
--         weights = tl.exp2(scores * scale_log2e - (new_peak * scale_log2e)[:, None])
-+         weights = tl.exp2(scores * 2.8853900817779268 - (new_peak * 2.8853900817779268)[:, None])
+-         weights = tl.exp2(tl.fma(scores, scale_log2e, -(new_peak * scale_log2e)[:, None]))
++         weights = tl.exp2(
++             tl.fma(scores, tl.full((), 2.8853900817779268, tl.float32), -(new_peak * 2.8853900817779268)[:, None]),
++         )
 """,
         )
 
@@ -347,7 +351,7 @@ def softmax_backward(grad_ptr, output_ptr, input_grad_ptr, grad_size_1):
     grad = tl.load(grad_ptr + pid * grad_size_1 + tl.arange(0, 4096), mask=mask, other=0.0)
     output = tl.load(output_ptr + pid * grad_size_1 + tl.arange(0, 4096), mask=mask, other=0.0)
     weighted = grad.to(tl.float32) * output.to(tl.float32)
-    input_grad = weighted - output.to(tl.float32) * tl.sum(weighted)
+    input_grad = tl.fma(-output.to(tl.float32), tl.sum(weighted), weighted)
     tl.store(input_grad_ptr + pid * grad_size_1 + tl.arange(0, 4096), input_grad.to(tl.float16), mask=mask)
 """,
         )
@@ -391,7 +395,7 @@ def rms_norm_weight_backward(
         )
         total = total + slope * (row * scale)
         mul = slope * factor
-        result = scale * (mul - row * (scale * scale * (tl.sum(mul * row) / tl.cast(grad_size_1, tl.float32))))
+        result = scale * tl.fma(-row, scale * scale * (tl.sum(mul * row) / tl.cast(grad_size_1, tl.float32)), mul)
         tl.store(input_grad_ptr + i * grad_size_1 + input_grad_offsets, result.to(tl.float16), mask=mask)
         grad = grad_1
         input = input_1
@@ -404,7 +408,7 @@ def rms_norm_weight_backward(
     )
     total_1 = total + slope * (row * scale)
     mul = slope * factor
-    result = scale * (mul - row * (scale * scale * (tl.sum(mul * row) / tl.cast(grad_size_1, tl.float32))))
+    result = scale * tl.fma(-row, scale * scale * (tl.sum(mul * row) / tl.cast(grad_size_1, tl.float32)), mul)
     tl.debug_barrier()
     tl.store(input_grad_ptr + (pid * 4 + 3) * grad_size_1 + tl.arange(0, 4096), result.to(tl.float16), mask=mask)
     tl.store(

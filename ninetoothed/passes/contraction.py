@@ -1,0 +1,75 @@
+"""Pass: of two products that are added, the multiplication of the FMA is the same one in each variant.
+
+    turned = even * sin + odd * cos   ->   turned = fma(even, sin, odd * cos)
+    kept = even * cos - odd * sin     ->   kept = fma(even, cos, -(odd * sin))
+
+A GPU's compiler contracts one of them anyway, as its instructions happen to lie: with larger tiles it is the other one,
+and the last bit of a row would depend on how many rows there are. Here it is the one of more elements, else the one
+that nothing else reads, else the first.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from ninetoothed import ir
+from ninetoothed.dtypes import float32, float64
+from ninetoothed.ir.lanes import is_repetition
+from ninetoothed.passes.operations import producers, readers
+
+
+def contract(program: ir.Program) -> ir.Program | None:
+    """Write sums and differences of two products as FMAs; None where there are none."""
+    reads = {value: len(operations) for value, operations in readers(program.body).items()}
+    body = _Contractor(defined_by=producers(program.body), reads=reads).block(program.body)
+    return None if body == program.body else replace(program, body=body)
+
+
+@dataclass(kw_only=True)
+class _Contractor(ir.Rewriter):
+    """Writes FMAs. defined_by: the operations that define values. reads: how many operations read each."""
+
+    defined_by: Mapping[ir.Value, ir.Operation]
+    reads: Mapping[ir.Value, int]
+
+    def operation(self, operation: ir.Operation) -> ir.Block:
+        rebuilt = self.rebuilt(operation)
+        place = self._place(operation)
+        if place is None:
+            return (rebuilt,)
+        x, y = ir.operands(self.defined_by[operation.operands[place]])
+        z, negations = operation.operands[1 - place], []
+        if operation.function == "sub":
+            negations = [_negation(z if place == 0 else x)]
+            x, z = (x, negations[0].result) if place == 0 else (negations[0].result, z)
+        return (*negations, replace(rebuilt, function="fma", operands=(x, y, z)))
+
+    def _place(self, operation: ir.Operation) -> int | None:
+        """Tell which of two products is contracted; None for what is no sum of products."""
+        is_sum = isinstance(operation, ir.Apply) and operation.function in ("add", "sub")
+        if not is_sum or operation.result.type.dtype not in (float32, float64):
+            return None
+        if not all(self._is_product(self._seen(each)) for each in operation.operands):
+            return None
+        # A product whose lanes are repeated has fewer elements.
+        whole = [place for place, each in enumerate(operation.operands) if self._is_product(each)]
+        return min(whole, key=lambda place: self._rank(operation.operands[place]), default=None)
+
+    def _rank(self, product: ir.Value) -> tuple[int, int]:
+        return -math.prod(product.type.lanes), self.reads[product]
+
+    def _is_product(self, value: ir.Value) -> bool:
+        producer = self.defined_by.get(value)
+        return isinstance(producer, ir.Apply) and producer.function == "mul"
+
+    def _seen(self, value: ir.Value) -> ir.Value:
+        """Return the value whose lanes a value repeats."""
+        while is_repetition(producer := self.defined_by.get(value)):
+            (value,) = producer.operands
+        return value
+
+
+def _negation(value: ir.Value) -> ir.Apply:
+    return ir.Apply((ir.Value(value.type),), "neg", (value,))
