@@ -242,9 +242,7 @@ def _lists(rows: list[Row], found: list[Check]) -> str:
 
 
 def _why(found: Check) -> str:
-    reasons = [f"`{name}`: {why}" if name else why for name, why in found.missing.items()]
-    # What is wrong in one form of call may be not called in the other.
-    reasons = [each for each in reasons if not (found.wrong and each.endswith("not called"))] + found.wrong[:1]
+    reasons = found.wrong[:1] or [f"`{name}`: {why}" if name else why for name, why in found.missing.items()]
     return textwrap.shorten("; ".join(reasons).replace("|", "/"), 400, placeholder=" ...") or "not called"
 
 

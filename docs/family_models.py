@@ -69,6 +69,8 @@ GLM = {
     "glm_image": "glm_image_text",
 }
 ONE_VOCABULARY = {"hidden_size_per_layer_input": 0, "vocab_size_per_layer_input": 0}
+# The last layers read the keys of others, which a model of few layers has not.
+OWN_KEYS = {"num_kv_shared_layers": 0}
 INDEXER = {
     "indexer_n_heads": 4,
     "indexer_kv_heads": 1,
@@ -105,6 +107,8 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "encoder-decoder": {"encoder": {"model_type": "bert"}, "decoder": DECODER},
     "esm": {"vocab_size": 33, "pad_token_id": 1},
     "fast_vlm": {"vision_config": SIGLIP},
+    "gemma3n": {"text_config": {"model_type": "gemma3n_text", **OWN_KEYS}},
+    "gemma3n_text": OWN_KEYS,
     "gemma4_assistant": {"text_config": {"model_type": "gemma4_text", **ONE_VOCABULARY}},
     "gemma4_unified_assistant": {"text_config": {"model_type": "gemma4_unified_text", **ONE_VOCABULARY}},
     "granite4_vision": {
