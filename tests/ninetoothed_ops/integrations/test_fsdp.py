@@ -22,7 +22,10 @@ def found(tmp_path_factory):
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     results = tmp_path_factory.mktemp("fsdp") / "results"
-    torch.multiprocessing.spawn(train, (port, str(results)), nprocs=2)
+    # Both processes are on the CPU: PyTorch's collectives refuse two on one GPU.
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("CUDA_VISIBLE_DEVICES", "")
+        torch.multiprocessing.spawn(train, (port, str(results)), nprocs=2)
     return torch.load(results)
 
 
