@@ -52,7 +52,8 @@ def test_the_same_product_is_contracted(body, dtype):
 @needs_triton
 @pytest.mark.parametrize("dtype", (torch.float16, torch.int32))
 def test_what_has_no_fma_stays(dtype):
-    text = make("y = a * b + b * c").source(*(each.to(dtype) for each in arguments(torch.float32)), gpu=machine.H200).text
+    tensors = (each.to(dtype) for each in arguments(torch.float32))
+    text = make("y = a * b + b * c").source(*tensors, gpu=machine.H200).text
     assert "fma" not in text
 
 
