@@ -11,7 +11,6 @@ from typing import Any
 
 from ninetoothed import ir
 from ninetoothed.passes import (
-    arg_extrema,
     blocked_summation,
     coarsening,
     collapse_dimensions,
@@ -21,7 +20,6 @@ from ninetoothed.passes import (
     exponentials,
     integer_guards,
     loop_peeling,
-    ordered_reductions,
     overhang,
     overlapped_products,
     persistent,
@@ -32,8 +30,8 @@ from ninetoothed.passes import (
     stream_k,
     swap_operands,
     tma_tiles,
-    unit_axes,
     wgmma_operands,
+    workarounds,
     zero_divisors,
 )
 from ninetoothed.passes.scheduled import PassReport, ScheduledProgram
@@ -167,10 +165,8 @@ GPU = (
     Pass("stream_k", _shares(StreamK, stream_k.share_out)),
     Pass("split_k", _shares(SplitK, split_k.split)),
     Pass("coarsening", _shares(DataParallel, coarsening.coarsen)),
-    Pass("arg_extrema", _rewrites(arg_extrema.order_nan)),
     Pass("integer_guards", _rewrites(integer_guards.guard)),
-    Pass("ordered_reductions", _rewrites(ordered_reductions.keep_order)),
-    Pass("unit_axes", _rewrites(unit_axes.drop)),
+    Pass("workarounds", _rewrites(workarounds.work_around)),
     Pass("loop_peeling", _loop_peeling),
     Pass("blocked_summation", _blocked_summation),
     Pass("row_halves", _row_halves),

@@ -1,6 +1,7 @@
 """Reductions by functions of the user's keep the order where it matters, and places of extrema order NaN."""
 
 import ast
+import contextlib
 
 import pytest
 import torch
@@ -8,6 +9,10 @@ import torch
 import ninetoothed
 import ninetoothed.language as ntl
 from ninetoothed import Tensor
+from ninetoothed.errors import CompilationError
+from ninetoothed.passes import workarounds
+from ninetoothed.runtime import dispatch, executable
+from ninetoothed.runtime.selection import machine
 from tests.conftest import DEVICE
 
 
@@ -126,6 +131,21 @@ def test_scans_leave_out_axes_of_one_lane():
         "tl.cumsum(tl.reshape(tl.sum(x, axis=1, keep_dims=True), (4,)), axis=0)" in text
         and text.count("tl.cumsum") == 1
     )
+
+
+def test_triton_before_3_7_cannot_scan_along_an_axis_beside_one_of_one_lane(monkeypatch):
+    triton = pytest.importorskip("triton")
+    monkeypatch.setattr(workarounds, "_without_unit_axes", lambda scan: (scan,))
+
+    def application(x, y):
+        y = ntl.cumsum(ntl.sum(x, 1, keep_dims=True), 0) + x
+
+    whole = lambda *tensors: tuple(tensor.tile((-1, -1)) for tensor in tensors)  # noqa: E731
+    kernel = ninetoothed.make(whole, application, (Tensor(2), Tensor(2)))
+    variant = dispatch.launcher_of(kernel).trace((torch.empty(64, 128), torch.empty(64, 128)), {}, machine.H200)
+    is_needed = tuple(map(int, triton.__version__.split(".")[:2])) < (3, 7)
+    with pytest.raises(CompilationError) if is_needed else contextlib.nullcontext():
+        executable.GpuExecutable.compile(kernel.definition, variant)
 
 
 @pytest.mark.parametrize("shape", ((8,), (1, 13), (4, 8)))
