@@ -1,10 +1,10 @@
 """An arranged tensor as a frozen value: where it comes from, what it looks like, and the steps in between."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ninetoothed.symbol import Symbol, leaves_of
+from ninetoothed.symbol import Symbol, merged_leaves
 
 Size = int | Symbol
 Shape = tuple[Size, ...]
@@ -84,42 +84,36 @@ class Arrangement:
         levels = self.levels[:level] + other.levels[level:]
         return Arrangement(self.source, levels, (*self.steps[:parted], *outer, *inner))
 
+    def subs(self, values: Mapping[str, Size]) -> "Arrangement":
+        """Put values for some of its sizes."""
+        return self.map_sizes(lambda size: size.subs(values) if isinstance(size, Symbol) else size)
+
     def map_sizes(self, function: Callable[[Size], Size]) -> "Arrangement":
         """Map every size, stride and argument (symbols and ints alike) by `function`."""
-        source = replace(
-            self.source,
-            sizes=_mapped(self.source.sizes, function),
-            strides=_mapped(self.source.strides, function),
-        )
+        sizes, strides = mapped(function, (self.source.sizes, self.source.strides))
+        source = replace(self.source, sizes=sizes, strides=strides)
         steps = tuple(
             replace(
                 step,
-                shape=_mapped(step.shape, function),
-                arguments=_mapped(step.arguments, function),
-                after=_mapped(step.after, function),
+                shape=mapped(function, step.shape),
+                arguments=mapped(function, step.arguments),
+                after=mapped(function, step.after),
             )
             for step in self.steps
         )
-        return Arrangement(source, _mapped(self.levels, function), steps)
+        return Arrangement(source, mapped(function, self.levels), steps)
 
     @property
     def symbols(self) -> dict[str, Symbol]:
         """The symbols by name that the sizes and steps mention (strides apart)."""
-        found: dict[str, Symbol] = {}
-
-        def visit(size: Size) -> Size:
-            for name, leaf in leaves_of(size).items():
-                if name not in found or not (found[name].constexpr or found[name].meta):
-                    found[name] = leaf
-            return size
-
-        _mapped(self.source.sizes, visit)
-        _mapped(self.levels, visit)
-        _mapped(tuple((step.shape, step.arguments) for step in self.steps), visit)
-        return found
+        found: list[Size] = []
+        steps = tuple((step.shape, step.arguments) for step in self.steps)
+        mapped(lambda size: found.append(size), (self.source.sizes, self.levels, steps))
+        return merged_leaves(*found)
 
 
-def _mapped(value: Any, function: Callable[[Size], Size]) -> Any:
-    if isinstance(value, tuple):
-        return tuple(_mapped(item, function) for item in value)
-    return function(value)
+def mapped(function: Callable[..., Any], *values: Any) -> Any:
+    """Apply a function to values, item by item where all are tuples of one length."""
+    if all(isinstance(value, tuple) and len(value) == len(values[0]) for value in values):
+        return tuple(mapped(function, *items) for items in zip(*values, strict=True))
+    return function(*values)

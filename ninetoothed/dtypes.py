@@ -107,23 +107,7 @@ bfloat16 = DType("bfloat16", "float", 16)
 float32 = DType("float32", "float", 32)
 float64 = DType("float64", "float", 64)
 
-ALL = (
-    int1,
-    int8,
-    int16,
-    int32,
-    int64,
-    uint8,
-    uint16,
-    uint32,
-    uint64,
-    float8e4nv,
-    float8e5,
-    float16,
-    bfloat16,
-    float32,
-    float64,
-)
+ALL = tuple(each for each in list(globals().values()) if isinstance(each, DType))
 BY_NAME = {dtype.name: dtype for dtype in ALL}
 
 

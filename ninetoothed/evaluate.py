@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy
 
-from ninetoothed.arrangement import Arrangement, Shape, Size, Step
+from ninetoothed.arrangement import Arrangement, Shape, Step
 from ninetoothed.boundary import tells_mistakes
 from ninetoothed.errors import arrangement_error as _error
 from ninetoothed.expr import Expr, as_expr, var
 from ninetoothed.expr.arrays import Arrays
 from ninetoothed.metaops import index_map
 from ninetoothed.operands import shape_text
-from ninetoothed.symbol import Symbol, as_size, from_expr
+from ninetoothed.symbol import Symbol, as_size
 from ninetoothed.tensor import Tensor
 from ninetoothed.wording import brief, counted
 
@@ -35,11 +35,7 @@ def subs(tensor: Tensor, mapping: Mapping[Any, Any]) -> Tensor:
         what = f"`subs` is given {brief(tensor)} and {brief(mapping)}"
         raise _error(what, 'give a symbolic tensor and a mapping, such as {x: {"shape": (4, 8)}, "B": 2}')
     values = _values(mapping)
-
-    def number(size: Size) -> Size:
-        return from_expr(as_expr(size).subs(values), size.leaves) if isinstance(size, Symbol) else size
-
-    arrangement = tensor.arrangement.map_sizes(number)
+    arrangement = tensor.arrangement.subs(values)
     for name, shape in _shapes(mapping):
         if name == arrangement.source.name:
             _check_shape(name, arrangement.source.sizes, shape)

@@ -19,11 +19,10 @@ from ninetoothed.dtypes import DType
 from ninetoothed.errors import ArgumentTypeError, FusionError, shortens_tracebacks
 from ninetoothed.frontend import between, preview
 from ninetoothed.frontend.parse import assigned_names, parse_application
-from ninetoothed.integrate import KernelOptions, integrate
+from ninetoothed.integrate import KernelOptions, integrate, renamed
 from ninetoothed.make import Kernel
-from ninetoothed.symbol import Symbol
 from ninetoothed.tensor import Tensor
-from ninetoothed.unification import Difference, substituted, unify
+from ninetoothed.unification import Difference, unify
 from ninetoothed.wording import in_users_names, near
 
 # What comes before the names of tensors while two kernels become one, so that those of one are not those of the other.
@@ -190,7 +189,7 @@ class _Fusion:
         first, second = self.first, self.second
         name = f"{first.name}_{second.name}" if name is None else name
         arranged = tuple(
-            Tensor.of(substituted(definition.parameters[i].arrangement, self.values))
+            Tensor.of(definition.parameters[i].arrangement.subs(self.values))
             for names, definition in zip(self.names, (first, second), strict=True)
             for i in names
         )
@@ -290,23 +289,9 @@ def _free_name(name: str, taken: Iterable[str]) -> str:
 
 def _apart(definition: KernelDefinition, prefix: str) -> KernelDefinition:
     """Give a kernel's sources and their sizes names that the other kernel does not have."""
-    values: dict[str, Symbol] = {}
-    for parameter in definition.parameters:
-        source = parameter.source
-        for suffix, sizes in (("size", source.sizes), ("stride", source.strides)):
-            for d, size in enumerate(sizes):
-                own, end = str(size), f"_{suffix}_{d}"
-                if (
-                    isinstance(size, Symbol)
-                    and own.removesuffix(end).rstrip("_") == parameter.name
-                    and own != parameter.name
-                ):
-                    values.setdefault(own, size.renamed(f"{prefix}_{parameter.name}{end}"))
-    parameters = []
-    for parameter in definition.parameters:
-        arrangement = substituted(parameter.arrangement, values)
-        source = replace(arrangement.source, name=f"{prefix}_{parameter.name}")
-        parameters.append(replace(parameter, arrangement=replace(arrangement, source=source)))
+    own, names = definition.parameters, [f"{prefix}_{parameter.name}" for parameter in definition.parameters]
+    arrangements = renamed([parameter.arrangement for parameter in own], names)
+    parameters = (replace(each, arrangement=new) for each, new in zip(own, arrangements, strict=True))
     return replace(definition, parameters=tuple(parameters))
 
 

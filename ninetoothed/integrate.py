@@ -6,7 +6,7 @@ import ast
 import inspect
 import itertools
 import keyword
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -22,7 +22,7 @@ from ninetoothed.errors import (
     line_of,
     was_raised_by_user,
 )
-from ninetoothed.frontend.parse import called, mentioned_names, parse_application, signature, unwrap
+from ninetoothed.frontend.parse import called, mentioned_names, parse_application, returns_value, signature, unwrap
 from ninetoothed.frontend.preview import multiplies
 from ninetoothed.symbol import Symbol
 from ninetoothed.tensor import Tensor
@@ -144,8 +144,7 @@ def _returns(function: Any) -> bool:
         tree = parse_application(function).tree
     except ApplicationError:
         return False
-    returned = (node for node in ast.walk(tree) if isinstance(node, ast.Return))
-    return isinstance(tree, ast.Lambda) or any(node.value is not None for node in returned)
+    return isinstance(tree, ast.Lambda) or returns_value(tree)
 
 
 def _exchanged(arrangement: ArrangementFunction, application: Application) -> ArrangementError:
@@ -178,7 +177,8 @@ def integrate(arranged: tuple[Any, ...], application: Application, options: Kern
         )
     for parameter, tensor in zip(names, arranged, strict=True):
         _check_arranged(name, parameter, tensor)
-    arrangements = _renamed(tuple(tensor.arrangement for tensor in arranged), names)
+    own = [tensor.arrangement for tensor in arranged]
+    arrangements = renamed(own, names, _stems(own, names))
     touched = mentioned_names(application, names)
     tiled = mentioned_names(application, names, besides=_NOT_OF_TILES)
     parameters = tuple(
@@ -267,34 +267,32 @@ def _parameter_names(application: Application, count: int) -> tuple[str, ...]:
     return tuple(names[:count])
 
 
-def _renamed(arrangements: tuple[Arrangement, ...], names: tuple[str, ...]) -> tuple[Arrangement, ...]:
-    """Name sources after the application's parameters."""
-    values = dict(_new_names(arrangements, _stems(arrangements, names)))
-
-    def rename(size: int | Symbol) -> int | Symbol:
-        return size.subs(values) if isinstance(size, Symbol) else size
-
-    renamed = []
-    for arrangement, name in zip(arrangements, names, strict=True):
-        arrangement = arrangement.map_sizes(rename)
-        renamed.append(replace(arrangement, source=replace(arrangement.source, name=name)))
-    return tuple(renamed)
+def renamed(
+    arrangements: Sequence[Arrangement], names: Sequence[str], stems: Sequence[str] | None = None
+) -> tuple[Arrangement, ...]:
+    """Name sources, and after `stems` (by default the same names) their sizes and strides."""
+    values = dict(_new_names(arrangements, stems or names))
+    mapped = (arrangement.subs(values) for arrangement in arrangements)
+    return tuple(
+        replace(each, source=replace(each.source, name=name)) for each, name in zip(mapped, names, strict=True)
+    )
 
 
-def _new_names(arrangements: tuple[Arrangement, ...], stems: Iterable[str]) -> Iterator[tuple[str, Symbol]]:
+def _new_names(arrangements: Iterable[Arrangement], stems: Iterable[str]) -> Iterator[tuple[str, Symbol]]:
     """Yield each name of a size or stride with its replacement; a name that several share gets the first's."""
     seen = set()
     for arrangement, stem in zip(arrangements, stems, strict=True):
         source = arrangement.source
         for suffix, sizes in (("size", source.sizes), ("stride", source.strides)):
             for d, symbol in enumerate(sizes):
-                old = f"{source.name}_{suffix}_{d}"
-                if isinstance(symbol, Symbol) and symbol.name == old and old not in seen:
+                old, end = str(symbol), f"_{suffix}_{d}"
+                is_own = old.endswith(end) and old.removesuffix(end).rstrip("_") == source.name.rstrip("_")
+                if isinstance(symbol, Symbol) and is_own and old not in seen:
                     seen.add(old)
-                    yield old, symbol.renamed(f"{stem}_{suffix}_{d}")
+                    yield old, symbol.renamed(f"{stem}{end}")
 
 
-def _stems(arrangements: tuple[Arrangement, ...], names: tuple[str, ...]) -> list[str]:
+def _stems(arrangements: Iterable[Arrangement], names: tuple[str, ...]) -> list[str]:
     """Return the parameters' names, with underscores after those whose sizes would clash with another name."""
     stems: list[str] = []
     for arrangement, name in zip(arrangements, names, strict=True):

@@ -83,7 +83,7 @@ def pull_back(
             here = tuple(here[dims.index(d)] for d in range(len(dims)))
         case "flatten":  # x[t // (n_1 * n_2), t // n_2 % n_1, t % n_2] = y[t]
             start, end = step.arguments
-            here = here[:start] + _unflatten(here[start], sizes[start:end]) + here[start + 1 :]
+            here = here[:start] + unflatten(here[start], sizes[start:end]) + here[start + 1 :]
         case "ravel":  # x[i][j] = y[i, j]
             return (*outer, *_parts(here, *step.arguments), *inner), guards
         case "pad":  # x[i - before] = y[i]
@@ -128,7 +128,7 @@ def _parts(here: tuple[Expr, ...], counts: tuple[int, ...]) -> Iterator[tuple[Ex
     return (tuple(islice(dims, count)) for count in counts)
 
 
-def _unflatten(t: Expr, sizes: tuple[Expr, ...]) -> tuple[Expr, ...]:
+def unflatten(t: Expr, sizes: tuple[Expr, ...]) -> tuple[Expr, ...]:
     """Split an index row-major. The first dimension takes the overflow, so that guards are conditions on `t` itself."""
     indices: list[Expr] = []
     for size in reversed(sizes[1:]):

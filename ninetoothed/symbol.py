@@ -306,14 +306,14 @@ def _call(name: str, fold: Callable[..., Expr], values: Iterable[Any]) -> int | 
         if algebra.as_expr(size) == folded:
             return size
     call = ast.Call(ast.Name(name, ast.Load()), [_parse(size) for size in sizes], [])
-    return Symbol(call, _leaves=_merged(*sizes))
+    return Symbol(call, _leaves=merged_leaves(*sizes))
 
 
 def _binary(left: Any, operation: type[ast.operator], right: Any) -> Any:
     lhs, rhs = _node_of(left), _node_of(right)
     if lhs is None or rhs is None:
         refuse_operand(left, operation(), right)
-    return Symbol(ast.BinOp(lhs, operation(), rhs), _leaves=_merged(left, right))
+    return Symbol(ast.BinOp(lhs, operation(), rhs), _leaves=merged_leaves(left, right))
 
 
 def _check_divisor(symbol: Symbol, other: object) -> None:
@@ -321,7 +321,7 @@ def _check_divisor(symbol: Symbol, other: object) -> None:
         raise _error(f"`{symbol}` is divided by 0", "give another divisor")
 
 
-def _merged(*values: Any) -> dict[str, Symbol]:
+def merged_leaves(*values: Any) -> dict[str, Symbol]:
     """Merge all leaves. Of two with one name the one with options stays, so that a plain mention does not hide them."""
     merged: dict[str, Symbol] = {}
     for value in values:

@@ -48,7 +48,7 @@ def unify(
             a, b = (_value(size, found) for size in pair)
             if as_expr(a) != as_expr(b) and not _bind(a, b, sizes if place == places[0] else blocks, found):
                 return Difference(f"dimension {dim} of {place}", _shown(a), _shown(b))
-    if index_map(substituted(left, found)) != index_map(substituted(right, found)):
+    if index_map(left.subs(found)) != index_map(right.subs(found)):
         return Difference("the order of elements", "that", "that")
     return found
 
@@ -80,8 +80,3 @@ def _shown(size: Size) -> str:
 
 def _value(size: Size, values: Mapping[str, Size]) -> Size:
     return size.subs(values) if isinstance(size, Symbol) else size
-
-
-def substituted(arrangement: Arrangement, values: Mapping[str, Size]) -> Arrangement:
-    """Return an arrangement with values for some of its sizes."""
-    return arrangement.map_sizes(lambda size: _value(size, values))

@@ -8,16 +8,16 @@ from ninetoothed.definition import KernelDefinition
 from ninetoothed.effects import may_write
 from ninetoothed.errors import ApplicationError
 from ninetoothed.expr import as_expr
-from ninetoothed.frontend import memory, oversights, statements
+from ninetoothed.frontend import oversights, statements
 from ninetoothed.frontend.calls import call
-from ninetoothed.frontend.context import Interpreter, TraceContext
+from ninetoothed.frontend.context import TraceContext
 from ninetoothed.frontend.expressions import evaluate
 from ninetoothed.frontend.numbers import numeric
 from ninetoothed.frontend.parse import assigned_names, parse_application
 from ninetoothed.frontend.preview import warn_that_nothing_is_stored
 from ninetoothed.frontend.races import footprints
 from ninetoothed.frontend.shapes import Mismatch
-from ninetoothed.frontend.values import Cell, absent
+from ninetoothed.frontend.values import Cell, TileRef, absent
 from ninetoothed.frontend.widths import widths
 from ninetoothed.ir import Parameter, Program, Requirement
 from ninetoothed.passes.dead_code import remove_dead
@@ -26,7 +26,11 @@ from ninetoothed.verify import verify
 
 __all__ = ["trace"]
 
-INTERPRETER = Interpreter(evaluate, statements.run, statements.assign, call)
+
+class _Tracer(TraceContext):
+    """A context with the functions that trace syntax."""
+
+    evaluate, run, assign, call = evaluate, statements.run, statements.assign, call
 
 
 def trace(
@@ -92,7 +96,7 @@ def _traced(
     definition: KernelDefinition, specialisation: Specialisation, equal: tuple[Requirement, ...]
 ) -> TraceContext:
     """Trace an application once; `equal` lists sizes that are the same number in this call."""
-    context = TraceContext.create(definition, specialisation, INTERPRETER)
+    context = _Tracer.create(definition, specialisation)
     for requirement in equal:
         context.assume_equal(requirement.left, requirement.right)
     arguments = tuple(_cell(context, i) for i in range(len(definition.parameters)))
@@ -132,7 +136,7 @@ def _cell(context: TraceContext, parameter: int) -> Cell:
         return Cell(name, argument.value)
     if argument.role == "absent":
         return Cell(name, None, absent(name))
-    return Cell(name, None, memory.tile(context, parameter))
+    return Cell(name, None, TileRef(parameter, (context.program_indices(parameter),)))
 
 
 def _parameter(context: TraceContext, position: int) -> Parameter:

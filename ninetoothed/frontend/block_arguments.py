@@ -5,10 +5,11 @@ A variable may hold a tuple: each item that is a tile or a number is a value by 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
 from ninetoothed import dtypes, ir
+from ninetoothed.arrangement import mapped
 from ninetoothed.effects import may_write
 from ninetoothed.expr import Expr
 from ninetoothed.frontend import memory, shapes
@@ -31,42 +32,43 @@ def same(a: Any, b: Any) -> bool:
 
 def materialise(context: TraceContext, cell: Cell, value: Any) -> Any:
     """Return the value of a variable, loaded where it is still in memory."""
-    if value is None and cell.tile is not None:
-        return memory.load(context, cell.tile)
-    if isinstance(value, tuple):
-        return tuple(materialise(context, cell, item) for item in value)
-    return operand(context, value)
+
+    def single(item: Any) -> Any:
+        is_in_memory = item is None and cell.tile is not None
+        return memory.load(context, cell.tile) if is_in_memory else operand(context, item)
+
+    return mapped(single, value)
 
 
 def type_of(context: TraceContext, value: Any) -> Any:
     """Return the type that holds a value; a tuple gives a tuple of types."""
-    if isinstance(value, tuple):
-        return tuple(type_of(context, item) for item in value)
-    if isinstance(value, Value):
-        return value.type
-    if isinstance(value, Expr):
-        return TileType(context.builder.index_type)
-    if is_number(value):
-        return TileType(number_type(value))
-    return value
+
+    def single(value: Any) -> Any:
+        if isinstance(value, Expr):
+            return TileType(context.builder.index_type)
+        return value.type if isinstance(value, Value) else TileType(number_type(value)) if is_number(value) else value
+
+    return mapped(single, value)
 
 
 def join(context: TraceContext, cell: Cell, a: Any, b: Any) -> Any:
     """Return the type that holds values of both types."""
-    if isinstance(a, tuple) and isinstance(b, tuple) and len(a) == len(b):
-        return tuple(join(context, cell, x, y) for x, y in zip(a, b, strict=True))
-    if isinstance(a, TileType) and isinstance(b, TileType):
-        pointers = [t for t in (a, b) if isinstance(t.dtype, dtypes.PointerType)]
-        dtype = pointers[0].dtype if pointers else dtypes.promote(numeric(a.dtype), numeric(b.dtype))
-        what = f"{cell.name!r} changes its shape from one path to the other: "
-        return tile_type(dtype, shapes.broadcast(extents_of(a), extents_of(b), context.builder.require, what))
-    if a == b:
-        return a
-    raise context.error(
-        f"{cell.name!r} is {_described(a)} on one path and {_described(b)} on the other, and the choice is made at run"
-        " time; let it be a number or a tile on both, before a loop that assigns it too, or give what only one path"
-        " needs a name of its own"
-    )
+
+    def joined(a: Any, b: Any) -> Any:
+        if isinstance(a, TileType) and isinstance(b, TileType):
+            pointers = [t for t in (a, b) if isinstance(t.dtype, dtypes.PointerType)]
+            dtype = pointers[0].dtype if pointers else dtypes.promote(numeric(a.dtype), numeric(b.dtype))
+            what = f"{cell.name!r} changes its shape from one path to the other: "
+            return tile_type(dtype, shapes.broadcast(extents_of(a), extents_of(b), context.builder.require, what))
+        if a == b:
+            return a
+        raise context.error(
+            f"{cell.name!r} is {_described(a)} on one path and {_described(b)} on the other, and the choice is made at"
+            " run time; let it be a number or a tile on both, before a loop that assigns it too, or give what only one"
+            " path needs a name of its own"
+        )
+
+    return mapped(joined, a, b)
 
 
 def _described(type: Any) -> str:
@@ -77,12 +79,6 @@ def _leaves(structure: Any) -> list:
     if isinstance(structure, tuple):
         return [leaf for item in structure for leaf in _leaves(item)]
     return [structure]
-
-
-def _rebuild(structure: Any, leaves: Iterator[Any]) -> Any:
-    if isinstance(structure, tuple):
-        return tuple(_rebuild(item, leaves) for item in structure)
-    return next(leaves)
 
 
 def convert(context: TraceContext, value: Any, type: Any) -> list:
@@ -97,22 +93,23 @@ def convert(context: TraceContext, value: Any, type: Any) -> list:
 
 def fresh(context: TraceContext, cell: Cell, type: Any) -> tuple[Any, list[Value]]:
     """Make block arguments for a variable. Returns the variable's new value, and the arguments."""
-    values, items = [], []
-    for leaf in _leaves(type):
-        if isinstance(leaf, TileType):
-            values.append(Value(leaf, cell.name))
-            items.append(values[-1])
-        else:
-            items.append(leaf)
-    return _rebuild(type, iter(items)), values
+    values: list[Value] = []
+
+    def argument(type: Any) -> Any:
+        values.extend([Value(type, cell.name)] if isinstance(type, TileType) else [])
+        return values[-1] if isinstance(type, TileType) else type
+
+    return mapped(argument, type), values
 
 
 def equal_types(a: Any, b: Any) -> bool:
-    if isinstance(a, TileType) and isinstance(b, TileType):
-        return a.dtype == b.dtype and a.lanes == b.lanes
-    if isinstance(a, tuple) and isinstance(b, tuple):
-        return len(a) == len(b) and all(equal_types(x, y) for x, y in zip(a, b, strict=True))
-    return a == b
+    """Tell whether types hold elements of one type in as many lanes."""
+
+    def are_equal(a: Any, b: Any) -> bool:
+        are_tiles = isinstance(a, TileType) and isinstance(b, TileType)
+        return a.dtype == b.dtype and a.lanes == b.lanes if are_tiles else bool(a == b)
+
+    return all(_leaves(mapped(are_equal, a, b)))
 
 
 def define_results(

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import builtins
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 from ninetoothed import dtypes
-from ninetoothed.expr import Expr, const, var
+from ninetoothed.expr import Expr, const
 from ninetoothed.frontend import effects, functions, random, reductions, shape_functions
 from ninetoothed.frontend.attributes import attribute
 from ninetoothed.frontend.context import TraceContext
@@ -85,18 +86,12 @@ def swizzle2d(context: TraceContext, i: Any, j: Any, size_i: Any, size_j: Any, s
 
 def program_id(context: TraceContext, axis: Any) -> Any:
     """Return the number of this program, row-major over the outermost level: programs form one dimension."""
-    linear = const(0)
-    for name, size in zip(context.axes, context.grid, strict=True):
-        linear = linear * size + var(name)
-    return linear if _first(context, axis) else 0
+    return context.program_number if _first(context, axis) else 0
 
 
 def num_programs(context: TraceContext, axis: Any) -> Any:
     """Return the number of programs: they form one dimension."""
-    count = const(1)
-    for size in context.grid:
-        count = count * size
-    return count if _first(context, axis) else 1
+    return math.prod(context.grid, start=const(1)) if _first(context, axis) else 1
 
 
 def _first(context: TraceContext, axis: Any) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 from ninetoothed import dtypes, ir
 from ninetoothed.arrangement import Arrangement
@@ -18,23 +18,16 @@ from ninetoothed.frontend.builder import Builder
 from ninetoothed.frontend.shapes import Mismatch, ShapeMismatch
 from ninetoothed.frontend.values import Dimension, chosen, origin
 from ninetoothed.lowering import bind_sizes
-from ninetoothed.metaops import paddings
+from ninetoothed.metaops import paddings, unflatten
 from ninetoothed.specialisation import ArgumentClass, Specialisation
-
-
-@dataclass(frozen=True)
-class Interpreter:
-    """Hold the functions that trace syntax, for modules that these import: loops hold statements, which hold loops."""
-
-    evaluate: Callable[[TraceContext, Any, Any], Any]
-    run: Callable[[TraceContext, Any, Any], Any]
-    assign: Callable[[TraceContext, Any, Any, Any], None]
-    call: Callable[[TraceContext, Any, tuple, dict], Any]
 
 
 @dataclass(eq=False)
 class TraceContext:
     """One specialisation of a kernel being traced.
+
+    evaluate, run, assign, call: trace an expression, statements until one returns, an assignment to a target as
+    written, and a call of anything. `frontend` gives them: loops hold statements, which hold loops.
 
     bindings: the expressions to put for names that the specialisation knows.
     loads: the tiles that were read since the last store, so that naming a parameter twice loads it once.
@@ -50,7 +43,6 @@ class TraceContext:
     specialisation: Specialisation
     builder: Builder
     bindings: dict[str, Expr]
-    interpreter: Interpreter
     loads: dict = field(default_factory=dict)
     locations: dict = field(default_factory=dict)
     counters: dict[str, Dimension] = field(default_factory=dict)
@@ -60,10 +52,13 @@ class TraceContext:
     free_names: list[FreeName] = field(default_factory=list)
     oversights: dict[tuple[type[Warning], ir.SourceLocation | None], str] = field(default_factory=dict)
 
+    evaluate: ClassVar[Callable[..., Any]]
+    run: ClassVar[Callable[..., Any]]
+    assign: ClassVar[Callable[..., None]]
+    call: ClassVar[Callable[..., Any]]
+
     @classmethod
-    def create(
-        cls, definition: KernelDefinition, specialisation: Specialisation, interpreter: Interpreter
-    ) -> TraceContext:
+    def create(cls, definition: KernelDefinition, specialisation: Specialisation) -> TraceContext:
         """Make the context of a kernel's specialisation, with all that is known of its sizes."""
         bindings = specialisation.bindings()
         sources = (parameter.source for parameter in definition.parameters)
@@ -72,7 +67,7 @@ class TraceContext:
         facts = specialisation.facts(sorted(names))
         wide = any(argument.wide for argument in specialisation.arguments)
         builder = Builder(facts, dtypes.int64 if wide else dtypes.int32, frozenset(names).union(definition.symbols))
-        context = cls(definition, specialisation, builder, bindings, interpreter)
+        context = cls(definition, specialisation, builder, bindings)
         for axis, size in zip(context.axes, context.grid, strict=True):
             builder.facts = builder.facts.bind(axis, 0, size - 1)
         builder.facts = context._within_all_outermost()
@@ -126,22 +121,6 @@ class TraceContext:
             each.place is name.place and each.name == name.name for each in self.free_names
         ):
             self.free_names.append(name)
-
-    def evaluate(self, scope: Any, node: Any) -> Any:
-        """Evaluate an expression."""
-        return self.interpreter.evaluate(self, scope, node)
-
-    def run(self, scope: Any, body: Any) -> Any:
-        """Trace statements until one returns."""
-        return self.interpreter.run(self, scope, body)
-
-    def assign(self, scope: Any, target: Any, value: Any) -> None:
-        """Assign to a target as written."""
-        self.interpreter.assign(self, scope, target, value)
-
-    def call(self, function: Any, args: tuple, kwargs: dict) -> Any:
-        """Call anything that an application can reach."""
-        return self.interpreter.call(self, function, args, kwargs)
 
     @property
     def facts(self) -> Facts:
@@ -198,21 +177,21 @@ class TraceContext:
         """The names of a program's indices along the grid."""
         return tuple(f"program_{d}" for d in range(len(self.grid)))
 
+    @property
+    def program_number(self) -> Expr:
+        """The number of a program, row-major over the grid."""
+        number = const(0)
+        for axis, size in zip(self.axes, self.grid, strict=True):
+            number = number * size + var(axis)
+        return number
+
     def program_indices(self, parameter: int) -> tuple[Expr, ...]:
         """Return the indices of this program's element of a parameter's outermost level."""
         if not self.levels(parameter)[0]:
             return ()
         if self.specialisation.shared_grid:
             return tuple(var(axis) for axis in self.axes)
-        linear = const(0)
-        for axis, size in zip(self.axes, self.grid, strict=True):
-            linear = linear * size + var(axis)
-        indices = []
-        shape = self.levels(parameter)[0]
-        for size in reversed(shape[1:]):
-            indices.append(linear % size)
-            linear = linear // size
-        return tuple(reversed([*indices, linear])) if shape else ()
+        return unflatten(self.program_number, self.levels(parameter)[0])
 
     def require(self, left: Any, right: Any, message: str) -> None:
         """Require two sizes to be equal: raise where they cannot be, else let each call be checked.

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 from ninetoothed import free_names
+from ninetoothed.arrangement import mapped
 from ninetoothed.dtypes import DType, int1
 from ninetoothed.frontend import functions, remedies
 from ninetoothed.frontend.attributes import MEMORY_ATTRIBUTES, attribute
@@ -140,12 +141,14 @@ def _conditional(context: TraceContext, scope: Scope, node: ast.IfExp) -> Any:
 
 def _chosen(context: TraceContext, condition: Value, then: Any, otherwise: Any) -> Any:
     """Choose one of two values at run time; tuples are chosen item by item."""
-    if isinstance(then, tuple) and isinstance(otherwise, tuple) and len(then) == len(otherwise):
-        return tuple(_chosen(context, condition, *pair) for pair in zip(then, otherwise, strict=True))
-    for side in (then, otherwise):
-        if not is_dynamic(side) and not is_number(side):
-            raise context.error(f"{shown(side)} cannot be chosen at run time; only tiles and numbers can")
-    return functions.where(context, condition, then, otherwise)
+
+    def single(*sides: Any) -> Value:
+        for side in sides:
+            if not is_dynamic(side) and not is_number(side):
+                raise context.error(f"{shown(side)} cannot be chosen at run time; only tiles and numbers can")
+        return functions.where(context, condition, *sides)
+
+    return mapped(single, then, otherwise)
 
 
 def _tuple(context: TraceContext, scope: Scope, node: ast.Tuple | ast.List) -> Any:

@@ -24,11 +24,6 @@ from ninetoothed.specialisation import ArgumentClass
 from ninetoothed.tiling import are_alike
 
 
-def tile(context: TraceContext, parameter: int) -> TileRef:
-    """Return the element of a parameter's outermost level that this program works on."""
-    return TileRef(parameter, (context.program_indices(parameter),))
-
-
 def shape(context: TraceContext, ref: TileRef) -> tuple[Expr, ...]:
     """Return the shape of what a handle stands for: () for one element."""
     levels = context.levels(ref.parameter)

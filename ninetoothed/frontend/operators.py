@@ -137,21 +137,15 @@ def _simplified(expr: Expr, facts: Facts) -> Expr | int:
 
 
 def _decide(name: str, lhs: Expr, rhs: Expr, facts: Facts) -> bool | None:
-    """Decide a comparison by ranges; None where they do not tell."""
-    if name in ("gt", "le"):
-        lhs, rhs, name = rhs, lhs, {"gt": "lt", "le": "ge"}[name]
-    if name in ("eq", "ne"):
-        difference = simplify(lhs - rhs, facts)
-        if difference.is_constant:
-            return (difference.constant == 0) == (name == "eq")
-        if is_nonnegative(difference - 1, facts) or is_nonnegative(-difference - 1, facts):
-            return name == "ne"
-        return None
-    if is_nonnegative(rhs - lhs - 1, facts):
-        return name == "lt"
-    if is_nonnegative(lhs - rhs, facts):
-        return name == "ge"
-    return None
+    """Decide a comparison by the orders of both sides that their ranges allow; None where these differ in it."""
+    difference = simplify(lhs - rhs, facts)
+    excluded = {
+        -1: is_nonnegative(difference, facts),
+        0: is_nonnegative(difference - 1, facts) or is_nonnegative(-difference - 1, facts),
+        1: is_nonnegative(-difference, facts),
+    }
+    outcomes = {_PYTHON[name](order, 0) for order, is_excluded in excluded.items() if not is_excluded}
+    return outcomes.pop() if len(outcomes) == 1 else None
 
 
 def power(context: TraceContext, base: Any, exponent: Any) -> Value:

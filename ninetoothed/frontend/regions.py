@@ -12,7 +12,7 @@ from typing import Any
 
 from ninetoothed import ir
 from ninetoothed.frontend.context import TraceContext
-from ninetoothed.frontend.values import UNDEFINED, Cell, Scope
+from ninetoothed.frontend.values import UNDEFINED, Cell
 
 
 def write(context: TraceContext, cell: Cell, value: Any) -> None:
@@ -53,8 +53,3 @@ def run_when_compiling(context: TraceContext, trace: Callable[[], Any]) -> Any:
     for cell, value in ends.items():
         write(context, cell, value)
     return result
-
-
-def in_runtime_branch(context: TraceContext, scope: Scope) -> bool:
-    """Tell whether a region was opened since the function of `scope` began."""
-    return len(context.write_logs) > scope.depth

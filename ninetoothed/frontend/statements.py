@@ -15,7 +15,7 @@ from ninetoothed.frontend.effects import device_assert
 from ninetoothed.frontend.expressions import apply, evaluate, local_function
 from ninetoothed.frontend.indexing import index
 from ninetoothed.frontend.oversights import note_assignment
-from ninetoothed.frontend.regions import in_runtime_branch, write
+from ninetoothed.frontend.regions import write
 from ninetoothed.frontend.shapes import Mismatch
 from ninetoothed.frontend.targets import evaluate_indices, owner_of, storable, store_element
 from ninetoothed.frontend.values import UNDEFINED, Cell, Scope
@@ -60,15 +60,11 @@ def execute(context: TraceContext, scope: Scope, statement: ast.stmt) -> Returne
 # -- assignment ------------------------------------------------------------------------------------
 
 
-def _assign(context: TraceContext, scope: Scope, statement: ast.Assign) -> None:
-    value = evaluate(context, scope, statement.value)
-    for target in statement.targets:
-        assign(context, scope, target, value)
-
-
-def _annotated(context: TraceContext, scope: Scope, statement: ast.AnnAssign) -> None:
+def _assign(context: TraceContext, scope: Scope, statement: ast.Assign | ast.AnnAssign) -> None:
     if statement.value is not None:
-        assign(context, scope, statement.target, evaluate(context, scope, statement.value))
+        value = evaluate(context, scope, statement.value)
+        for target in statement.targets if isinstance(statement, ast.Assign) else (statement.target,):
+            assign(context, scope, target, value)
 
 
 def _augmented(context: TraceContext, scope: Scope, statement: ast.AugAssign) -> None:
@@ -154,7 +150,7 @@ def _expression(context: TraceContext, scope: Scope, statement: ast.Expr) -> Non
 
 
 def _return(context: TraceContext, scope: Scope, statement: ast.Return) -> Returned:
-    if in_runtime_branch(context, scope):
+    if len(context.write_logs) > scope.depth:  # a region was opened since the function began
         raise context.error(
             "`return` under a loop or an `if` that is decided at run time: nothing leaves a function early; assign a"
             " variable in each branch, or choose with `ntl.where`, and return it in the last line"
@@ -198,7 +194,7 @@ def _import(context: TraceContext, scope: Scope, statement: ast.Import | ast.Imp
 
 _RULES: dict[type[ast.AST], Callable[..., Returned | None]] = {
     ast.Assign: _assign,
-    ast.AnnAssign: _annotated,
+    ast.AnnAssign: _assign,
     ast.AugAssign: _augmented,
     ast.Expr: _expression,
     ast.Return: _return,
