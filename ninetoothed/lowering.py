@@ -17,18 +17,7 @@ from ninetoothed.arrangement import Arrangement, Size, Step
 from ninetoothed.expr import Expr, Facts, Max, Range, as_expr, bounds, const, is_nonnegative, simplify, var
 from ninetoothed.metaops import Guard, pull_back
 
-__all__ = [
-    "CutEdge",
-    "Guard",
-    "Location",
-    "bind_indices",
-    "bind_sizes",
-    "extents",
-    "lower",
-    "may_overhang",
-    "source_indices",
-    "with_axes",
-]
+__all__ = ["CutEdge", "Guard", "Location", "bind_sizes", "lower", "source_indices", "with_axes"]
 
 Indices = tuple[tuple[Expr, ...], ...]
 _Guard = TypeVar("_Guard", bound=Guard)
@@ -67,26 +56,24 @@ def lower(
     arrangement: Arrangement,
     indices: Iterable[Iterable[Expr | int]],
     facts: Facts,
-    bindings: Mapping[str, Expr | int] | None = None,
     lanes: Iterable[str] = (),
 ) -> Location:
     """Return the place of the element with `indices` (a tuple a level, outermost first).
 
     `lanes` are the variables that run over the axes of a tile.
 
-    `bindings` are values of names (blocks, constexprs, sizes), substituted first. The element is in bounds where every
-    index is within its extent and every step stays within the dimension that it divides: of these guards, those that
-    follow from `facts` and from earlier guards are dropped. The indices hold where the guards do; elsewhere they may be
-    anything (`source_indices` has them unclamped).
+    The element is in bounds where every index is within its extent and every step stays within the dimension that it
+    divides: of these guards, those that follow from `facts` and from earlier guards are dropped. The indices hold where
+    the guards do; elsewhere they may be anything (`source_indices` has them unclamped).
     """
-    bound, located, facts = _prepared(arrangement, indices, facts, bindings)
+    located, facts = _prepared(arrangement, indices, facts)
     own = {const(0), *(var(name) for name in lanes)}  # 0 along an axis of one lane
     checked = _Checked(facts)
-    for level, (level_indices, shape) in enumerate(zip(located, bound.levels, strict=True)):
-        is_last = level == len(bound.levels) - 1
+    for level, (level_indices, shape) in enumerate(zip(located, arrangement.levels, strict=True)):
+        is_last = level == len(arrangement.levels) - 1
         for index, size in zip(level_indices, shape, strict=True):
             checked = checked.check(Guard(index, as_expr(size)), not (is_last and index in own))
-    for number, step in reversed(tuple(enumerate(bound.steps))):
+    for number, step in reversed(tuple(enumerate(arrangement.steps))):
         located, guards = pull_back(step, located)
         located = _simplified(located, checked.facts)
         for dimension, guard in enumerate(guards):
@@ -112,64 +99,22 @@ def with_axes(edge: CutEdge, arrangement: Arrangement, indices: Indices, axes: M
     return replace(edge, axes=frozenset(names[name] for name in found))
 
 
-def may_overhang(arrangement: Arrangement) -> bool:
-    """Tell whether some tile may reach past the end of the dimension that it cuts."""
-    facts, indices = Facts(), []
-    for level, shape in enumerate(arrangement.levels):
-        names = [f"index_{level}_{dim}" for dim in range(len(shape))]
-        facts = bind_indices(facts, arrangement, level, names)
-        indices.append([var(name) for name in names])
-    return any(edge.fails for edge in lower(arrangement, indices, facts).edges)
-
-
-def source_indices(
-    arrangement: Arrangement,
-    indices: Iterable[Iterable[Expr | int]],
-    facts: Facts,
-    bindings: Mapping[str, Expr | int] | None = None,
-) -> tuple[Expr, ...]:
+def source_indices(arrangement: Arrangement, indices: Iterable[Iterable[Expr | int]], facts: Facts) -> tuple[Expr, ...]:
     """Return the indices alone, correct out of bounds too: simplified with `facts` and never with a guard."""
-    bound, located, facts = _prepared(arrangement, indices, facts, bindings)
-    for step in reversed(bound.steps):
+    located, facts = _prepared(arrangement, indices, facts)
+    for step in reversed(arrangement.steps):
         located, _ = pull_back(step, located)
         located = _simplified(located, facts)
     return located[0]
 
 
-def bind_sizes(arrangement: Arrangement, bindings: Mapping[str, Expr | int] | None) -> Arrangement:
-    """Convert sizes to expressions, with values for names; plain ints, such as dimensions, stay ints.
-
-    Do this once before lowering often into the same arrangement, and pass no bindings to `lower` then.
-    """
-    if not bindings:
-        return arrangement
+def bind_sizes(arrangement: Arrangement, bindings: Mapping[str, Expr | int]) -> Arrangement:
+    """Convert sizes to expressions, with values for names; plain ints, such as dimensions, stay ints."""
 
     def bind(size: Size) -> Any:
         return size if isinstance(size, int) else as_expr(size).subs(bindings)
 
     return arrangement.map_sizes(bind)
-
-
-def extents(
-    arrangement: Arrangement, level: int, facts: Facts | None = None, bindings: Mapping[str, Expr | int] | None = None
-) -> tuple[Expr, ...]:
-    """Return the shape of one level as expressions."""
-    bound = bind_sizes(arrangement, bindings)
-    facts = _with_sizes(bound, facts or Facts())
-    return tuple(simplify(as_expr(size), facts) for size in bound.levels[level])
-
-
-def bind_indices(
-    facts: Facts,
-    arrangement: Arrangement,
-    level: int,
-    names: Iterable[str],
-    bindings: Mapping[str, Expr | int] | None = None,
-) -> Facts:
-    """Extend `facts` by a name for each dimension of `level`, in `[0, extent - 1]`."""
-    for name, extent in zip(names, extents(arrangement, level, facts, bindings), strict=True):
-        facts = facts.bind(name, 0, extent - 1)
-    return facts
 
 
 @dataclass(frozen=True)
@@ -263,18 +208,12 @@ def _with_positive(facts: Facts, size: Expr) -> Facts:
     return facts
 
 
-def _prepared(
-    arrangement: Arrangement,
-    indices: Iterable[Iterable[Expr | int]],
-    facts: Facts,
-    bindings: Mapping[str, Expr | int] | None,
-) -> tuple[Arrangement, Indices, Facts]:
-    bound = bind_sizes(arrangement, bindings)
-    facts = _with_sizes(bound, facts)
+def _prepared(arrangement: Arrangement, indices: Iterable[Iterable[Expr | int]], facts: Facts) -> tuple[Indices, Facts]:
+    facts = _with_sizes(arrangement, facts)
     simplified = tuple(tuple(simplify(as_expr(i), facts) for i in level) for level in indices)
-    given, wanted = tuple(map(len, simplified)), tuple(map(len, bound.levels))
+    given, wanted = tuple(map(len, simplified)), tuple(map(len, arrangement.levels))
     assert given == wanted, f"indices of ranks {given} for levels of ranks {wanted}"
-    return bound, simplified, facts
+    return simplified, facts
 
 
 def _with_sizes(bound: Arrangement, facts: Facts) -> Facts:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ninetoothed.dtypes import DType
-from ninetoothed.expr import Expr, Facts, Range, as_expr, divisor, var
+from ninetoothed.expr import Expr, Facts, as_expr, divisor, var
 
 
 @dataclass(frozen=True)
@@ -79,12 +79,10 @@ class Specialisation:
         """Rename a size to another, or to a number; facts about either then hold for both."""
         known = {each: _size(as_expr(value).subs({name: size})) for each, value in self.known}
         known[name] = _size(size)
-        if size.is_constant:
-            return replace(self, known=tuple(sorted(known.items(), key=_name)))
         first, bounds, divisors = str(size), dict(self.bounds), dict(self.divisors)
-        if name in bounds:
+        if name in bounds and not size.is_constant:
             bounds[first] = min(bounds[name], bounds.get(first, bounds[name]))
-        if name in divisors:
+        if name in divisors and not size.is_constant:
             divisors[first] = max(divisors[name], divisors.get(first, 1))
         return replace(
             self,
@@ -117,6 +115,3 @@ def _size(value: Expr) -> int | Expr:
 
 def _name(item: tuple[str, object]) -> str:
     return item[0]
-
-
-__all__ = ["ArgumentClass", "Range", "Specialisation"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -297,9 +298,7 @@ class Builder:
         numbers = [v for v in operands if not isinstance(v, Value | Expr)]
         if not typed:
             typed, numbers = [number_type(number) for number in numbers], []
-        result = typed[0]
-        for dtype in typed[1:]:
-            result = dtypes.promote(result, dtype)
+        result = functools.reduce(dtypes.promote, typed)
         for number in numbers:
             if dtypes.CATEGORY_ORDER[number_type(number).category] > dtypes.CATEGORY_ORDER[result.category]:
                 result = number_type(number)

@@ -11,7 +11,7 @@ from ninetoothed.effects import has_effect
 from ninetoothed.frontend import shapes
 from ninetoothed.frontend.context import TraceContext
 from ninetoothed.frontend.functions import as_dtype, axis_of, tile
-from ninetoothed.frontend.lanes import lane_bounds, mask as mask_of
+from ninetoothed.frontend.lanes import both, lane_bounds, mask as mask_of
 from ninetoothed.frontend.operators import is_dynamic, operand, truth
 from ninetoothed.frontend.pointers import addressed
 from ninetoothed.frontend.shape_functions import exact
@@ -57,11 +57,8 @@ def _masked(context: TraceContext, address: Value, mask: Any, *rest: Value) -> t
     builder = context.builder
     address, *others = builder.broadcast(address, *rest)
     known = mask_of(context, lane_bounds(context, address))
-    if mask is None:
-        return builder.broadcast(address, *others, *(() if known is None else (known,)))
-    mask = truth(context, mask)
-    both = mask if known is None else builder.elementwise("and", mask, known, dtype=dtypes.int1)
-    return builder.broadcast(address, *others, both)
+    all_masks = both(context, None if mask is None else truth(context, mask), known)
+    return builder.broadcast(address, *others, *(() if all_masks is None else (all_masks,)))
 
 
 def load(context: TraceContext, pointer_: Any, mask: Any = None, other: Any = None) -> Value:
@@ -89,8 +86,7 @@ def atomic(
     builder = context.builder
     address, known = _changed(context, name, pointer_)
     element = pointed(address)
-    if known is not None:
-        mask = known if mask is None else builder.elementwise("and", truth(context, mask), known, dtype=dtypes.int1)
+    mask = both(context, None if mask is None else truth(context, mask), known)
     operands = _masked(context, address, mask, builder.value(operand(context, val), element))
     result = builder.apply(name, operands, sem=sem, scope=scope)
     context.forget_loads()

@@ -28,7 +28,7 @@ from ninetoothed.frontend.operators import (
 )
 from ninetoothed.frontend.targets import evaluate_indices
 from ninetoothed.frontend.values import Cell, FormattedText, InlineFunction, Scope, shown
-from ninetoothed.frontend.variables import iterate, outside, read, snapshot
+from ninetoothed.frontend.variables import iterate, outside, read, snapshot, starred
 from ninetoothed.ir import Value
 from ninetoothed.wording import counted
 
@@ -152,13 +152,7 @@ def _chosen(context: TraceContext, condition: Value, then: Any, otherwise: Any) 
 
 
 def _tuple(context: TraceContext, scope: Scope, node: ast.Tuple | ast.List) -> Any:
-    items = []
-    for element in node.elts:
-        if isinstance(element, ast.Starred):
-            items.extend(iterate(context, evaluate(context, scope, element.value)))
-        else:
-            items.append(snapshot(context, evaluate(context, scope, element)))
-    return tuple(items)
+    return tuple(starred(context, scope, node.elts, lambda item: snapshot(context, evaluate(context, scope, item))))
 
 
 def _dict(context: TraceContext, scope: Scope, node: ast.Dict) -> Any:

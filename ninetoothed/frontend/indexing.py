@@ -23,6 +23,8 @@ from ninetoothed.ir import Value
 from ninetoothed.operands import shape_text
 from ninetoothed.wording import counted
 
+_ONE = "an index into a computed tile (for a tile of indices there is `ntl.gather`)"
+
 
 def index(context: TraceContext, owner: Any, indices: tuple) -> Any:
     """Index `owner[indices]`: an element of the next level, elements of a tile, or elements of the source."""
@@ -136,16 +138,9 @@ def _as_expr(context: TraceContext, i: Expr | Value) -> Expr:
     return context.builder.expr_of(masked_index(context, scalar(context, i, "an index")))
 
 
-def _one(context: TraceContext, i: Expr | Value) -> Expr | Value:
-    what = "an index into a computed tile (for a tile of indices there is `ntl.gather`)"
-    return i if isinstance(i, Expr) else scalar(context, i, what)
-
-
 def index_value(context: TraceContext, value: Value, indices: tuple) -> Value:
     """Index a computed tile: `v[:, None]`, `v[0]`, `v[i, :]`."""
-    axis = 0
-    rank = len(value.type.shape)
-    what = "a computed tile"
+    axis, rank = 0, len(value.type.shape)
     given = sum(1 for index in indices if index is not None and index is not Ellipsis)
     if given > rank:
         raise context.error(
@@ -161,6 +156,6 @@ def index_value(context: TraceContext, value: Value, indices: tuple) -> Value:
         elif isinstance(index, slice):
             axis += 1
         else:
-            chosen = _position(context, index, axis, value.type.shape, what)
-            value = select(context, value, axis, _one(context, chosen))
+            chosen = _position(context, index, axis, value.type.shape, "a computed tile")
+            value = select(context, value, axis, chosen if isinstance(chosen, Expr) else scalar(context, chosen, _ONE))
     return value

@@ -26,11 +26,6 @@ def lane(context: TraceContext, axis: int, count: int) -> Lane:
     return variable
 
 
-def extent_mask(context: TraceContext, type: TileType, axis: int) -> Value:
-    """Return the mask of the lanes within the extent along `axis`: int1, of size 1 along the other axes."""
-    return context.builder.binary("lt", lane_numbers(context, type, axis), type.shape[axis])
-
-
 def lane_numbers(context: TraceContext, type: TileType, axis: int) -> Value:
     """Return the number of each lane along `axis`, of size 1 along the other axes."""
     extent = extents_of(type)[axis]
@@ -64,11 +59,14 @@ def mask(context: TraceContext, limits: Iterable[LaneBound]) -> Value | None:
     """Mask the lanes that are within all bounds (int1); None for all lanes."""
     builder, result = context.builder, None
     for limit in limits:
-        conditions = [builder.binary("ge", limit.index, 0)] if limit.lower else []
-        conditions += [builder.binary("lt", limit.index, limit.size)] if limit.upper else []
-        for condition in conditions:
-            result = condition if result is None else builder.elementwise("and", result, condition, dtype=dtypes.int1)
+        result = both(context, result, builder.binary("ge", limit.index, 0) if limit.lower else None)
+        result = both(context, result, builder.binary("lt", limit.index, limit.size) if limit.upper else None)
     return result
+
+
+def both(context: TraceContext, a: Value | None, b: Value | None) -> Value | None:
+    """Combine two masks; None is one of all lanes."""
+    return (b if a is None else a) if a is None or b is None else context.builder.elementwise("and", a, b)
 
 
 def masked_index(context: TraceContext, index: Value) -> Value:

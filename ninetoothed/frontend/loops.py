@@ -109,15 +109,10 @@ def _rounds(context: TraceContext, start: Expr, stop: Expr, step: Expr) -> Expr:
 
 def _counter_facts(context: TraceContext, variable: str, start: Expr, stop: Expr, step: Expr) -> Facts:
     """Bind the range of a loop's counter; a step that is no constant is positive."""
-    facts = context.facts
-    multiple = divisor(start, facts) if not (start.is_constant and start.constant == 0) else 0
-    if not step.is_constant:
-        return facts.bind(variable, start, stop - 1)
-    size = step.constant
-    multiple = math.gcd(multiple, size)
-    if size > 0:
-        return facts.bind(variable, start, stop - 1, max(multiple, 1))
-    return facts.bind(variable, stop + 1, start, max(multiple, 1))
+    facts, size = context.facts, step.constant if step.is_constant else 1
+    multiple = math.gcd(0 if start == 0 else divisor(start, facts), size)
+    first, last = (start, stop - 1) if size > 0 else (stop + 1, start)
+    return facts.bind(variable, first, last, multiple)
 
 
 def _range(context: TraceContext, scope: Scope, node: ast.expr) -> Any:

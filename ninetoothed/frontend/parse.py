@@ -32,6 +32,11 @@ class ParsedFunction:
         """The name of the function."""
         return self.function.__name__
 
+    @property
+    def body(self) -> list[Any]:
+        """The statements of a function, or the expression of a lambda."""
+        return self.tree.body if isinstance(self.tree.body, list) else [self.tree.body]
+
     def location(self, node: ast.AST) -> SourceLocation:
         """Return the place of a node in the user's file."""
         line = getattr(node, "lineno", self.tree.lineno)
@@ -202,14 +207,12 @@ def mentioned_names(application: Any, names: tuple[str, ...], besides: Iterable[
 
     besides: attributes of a parameter that do not count as mentioning it.
     """
-    tree = parse_application(application).tree
-    body = tree.body if isinstance(tree.body, list) else [tree.body]
-    nodes = [node for statement in body for node in ast.walk(statement)]
+    parsed = parse_application(application)
+    nodes = [node for statement in parsed.body for node in ast.walk(statement)]
     owners = {id(node.value) for node in nodes if isinstance(node, ast.Attribute) and node.attr in besides}
     mentioned = {node.id for node in nodes if isinstance(node, ast.Name) and id(node) not in owners}
-    if tree.args.vararg is not None and tree.args.vararg.arg in mentioned:
-        return frozenset(names)
-    return frozenset(names) & mentioned
+    vararg = parsed.tree.args.vararg
+    return frozenset(names) if vararg is not None and vararg.arg in mentioned else frozenset(names) & mentioned
 
 
 def assigned_names(tree: ast.AST) -> tuple[str, ...]:

@@ -48,8 +48,7 @@ def check(name: str, application: Callable[..., Any]) -> None:
     Names inside branches are left to the call: a constexpr may leave the branch out.
     """
     parsed = parse_application(application)
-    body = parsed.tree.body if isinstance(parsed.tree.body, list) else [parsed.tree.body]
-    for statement in body:
+    for statement in parsed.body:
         for node in _always_evaluated(statement):
             if isinstance(node, ast.Attribute) and _resolved(parsed, node.value) is language:
                 try:
@@ -87,8 +86,7 @@ def warn_that_nothing_is_stored(name: str, application: Callable[..., Any], para
 
 def assigns_first(application: Callable[..., Any], name: str) -> bool:
     """Tell whether an application assigns a parameter in every call, and before it does anything else with it."""
-    tree = parse_application(application).tree
-    for statement in tree.body if isinstance(tree.body, list) else ():
+    for statement in parse_application(application).body:
         found = [node for node in ast.walk(statement) if isinstance(node, ast.Name) and node.id == name]
         if found:
             is_stored = all(isinstance(node.ctx, ast.Store) for node in found)
@@ -99,7 +97,7 @@ def assigns_first(application: Callable[..., Any], name: str) -> bool:
 def reads_first(application: Callable[..., Any], name: str) -> bool:
     """Tell whether the text of an application reads, or leaves, what a parameter holds before it assigns it."""
     parsed = parse_application(application)
-    uses = [*_uses(parsed, _statements(parsed), name)]
+    uses = [*_uses(parsed, parsed.body, name)]
     # Assigned on some ways through the text only: on the others it stays.
     return bool(uses) and _first(uses) is not False
 
@@ -107,10 +105,6 @@ def reads_first(application: Callable[..., Any], name: str) -> bool:
 def _first(uses: Iterable[bool | None]) -> bool | None:
     """Return the first use that is sure, if there is one."""
     return next((use for use in uses if use is not None), None)
-
-
-def _statements(parsed: ParsedFunction) -> list[ast.AST]:
-    return [*parsed.tree.body] if isinstance(parsed.tree.body, list) else [parsed.tree.body]
 
 
 def _uses(parsed: ParsedFunction, nodes: Iterable[ast.AST | None], name: str) -> Iterator[bool | None]:
@@ -171,7 +165,7 @@ def _uses_of_call(parsed: ParsedFunction, call: ast.Call, name: str) -> Iterator
     for key in given:
         parameter = parameters[key] if isinstance(key, int) and key < len(parameters) else key
         helper = parse(function)
-        yield from _uses(helper, _statements(helper), parameter) if parameter in parameters else ()
+        yield from _uses(helper, helper.body, parameter) if parameter in parameters else ()
 
 
 def uses_of_memory(application: Callable[..., Any], parameter: str) -> str | None:
@@ -205,7 +199,7 @@ def _functions(application: Callable[..., Any]) -> Iterator[str]:
     while pending:
         parsed = pending.pop()
         seen.add(parsed.function)
-        nodes = [node for part in _statements(parsed) for node in ast.walk(part)]
+        nodes = [node for part in parsed.body for node in ast.walk(part)]
         # Python's own `max` and `min` of several values work lane by lane.
         lanewise = {node.func for node in nodes if isinstance(node, ast.Call) and len(node.args) > 1}
         for node in nodes:

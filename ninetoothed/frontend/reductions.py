@@ -11,7 +11,7 @@ from ninetoothed.expr import Expr, const, is_nonnegative, simplify
 from ninetoothed.frontend import shapes
 from ninetoothed.frontend.context import TraceContext
 from ninetoothed.frontend.functions import as_dtype, axis_of, known, tile, where
-from ninetoothed.frontend.lanes import LaneBound, extent_mask, lane_numbers, mask
+from ninetoothed.frontend.lanes import LaneBound, lane_numbers, mask
 from ninetoothed.frontend.numbers import numeric
 from ninetoothed.frontend.operators import binary
 from ninetoothed.frontend.shape_functions import expand_dims, reshape
@@ -223,6 +223,7 @@ def select(context: TraceContext, value: Value, axis: int, index: Expr | Value) 
     )
     chosen = builder.binary("eq", lane_numbers(context, value.type, axis), index)
     if not extent.is_full and not (isinstance(index, Expr) and is_nonnegative(extent.size - 1 - index, context.facts)):
-        chosen = builder.elementwise("and", chosen, extent_mask(context, value.type, axis), dtype=dtypes.int1)
+        inside = builder.binary("lt", lane_numbers(context, value.type, axis), extent.size)
+        chosen = builder.elementwise("and", chosen, inside)
     chosen = where(context, chosen, value, 0)
     return builder.cast(builder.apply("sum", (chosen,), axis=axis, keep_dims=False), own)

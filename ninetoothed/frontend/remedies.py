@@ -100,8 +100,7 @@ def _visible(scope: Scope | None) -> Iterable[str]:
 
 def for_a_return(parsed: ParsedFunction, names: Iterable[str]) -> str:
     """Say what to write in the place of a `return` with a value, "" where an application has none."""
-    body = parsed.tree.body if isinstance(parsed.tree.body, list) else []
-    returned = next((node for node in body if isinstance(node, ast.Return) and node.value is not None), None)
+    returned = next((node for node in parsed.body if isinstance(node, ast.Return) and node.value is not None), None)
     if returned is None or returned.value is None:
         return ""
     *_, last = names

@@ -11,7 +11,7 @@ from ninetoothed.frontend.indexing import check_slices, index, innermost_indices
 from ninetoothed.frontend.operators import is_dynamic, is_number, operand
 from ninetoothed.frontend.regions import write
 from ninetoothed.frontend.values import Literal, Scope, SourceRef, TileRef, shown
-from ninetoothed.frontend.variables import iterate
+from ninetoothed.frontend.variables import starred
 from ninetoothed.ir import Access
 
 
@@ -50,20 +50,16 @@ def owner_of(context: TraceContext, scope: Scope, node: ast.expr) -> Any:
 
 def evaluate_indices(context: TraceContext, scope: Scope, node: ast.expr) -> tuple:
     """Evaluate a subscript: one index for each item."""
-    elements = node.elts if isinstance(node, ast.Tuple) else [node]
-    indices: list = []
-    for element in elements:
-        if isinstance(element, ast.Slice):
-            parts = (element.lower, element.upper, element.step)
-            indices.append(slice(*(None if p is None else context.evaluate(scope, p) for p in parts)))
-        elif isinstance(element, ast.Starred):
-            indices.extend(iterate(context, context.evaluate(scope, element.value)))
-        else:
-            index = operand(context, context.evaluate(scope, element))
-            indices.append(Literal(index) if _is_literal(element) else index)
-    if len(indices) == 1 and isinstance(indices[0], tuple):
-        return indices[0]
-    return tuple(indices)
+
+    def evaluate(item: ast.expr) -> Any:
+        if isinstance(item, ast.Slice):
+            parts = (item.lower, item.upper, item.step)
+            return slice(*(None if p is None else context.evaluate(scope, p) for p in parts))
+        index = operand(context, context.evaluate(scope, item))
+        return Literal(index) if _is_literal(item) else index
+
+    indices = starred(context, scope, node.elts if isinstance(node, ast.Tuple) else [node], evaluate)
+    return indices[0] if len(indices) == 1 and isinstance(indices[0], tuple) else tuple(indices)
 
 
 def _is_literal(node: ast.expr) -> bool:

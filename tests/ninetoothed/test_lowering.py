@@ -4,8 +4,8 @@ import random
 import pytest
 
 from benchmarks.trust.chains import apply, random_chain, symbolic
-from ninetoothed.expr import Facts, const, var
-from ninetoothed.lowering import Guard, bind_indices, extents, lower, source_indices
+from ninetoothed.expr import Facts, as_expr, const, simplify, var
+from ninetoothed.lowering import Guard, bind_sizes, lower, source_indices
 from ninetoothed.symbol import Symbol
 from ninetoothed.tensor import Tensor
 
@@ -14,14 +14,23 @@ def names_of(arrangement):
     return [[f"i{level}_{d}" for d in range(len(shape))] for level, shape in enumerate(arrangement.levels)]
 
 
+def extents(arrangement, level, facts=None):
+    """The shape of a level; sizes are at least 0 where the facts do not say."""
+    facts = facts or Facts()
+    for name in sorted({str(size) for size in arrangement.source.sizes} - facts.ranges.keys()):
+        facts = facts.bind(name, 0) if name.isidentifier() else facts
+    return [simplify(as_expr(size), facts) for size in arrangement.levels[level]]
+
+
 def lowered(x, facts=None, bindings=None, shift=0):
     """The location of an element with a variable for each index, and the facts: every index is in its extent."""
-    arrangement, facts = x.arrangement, facts or Facts()
+    arrangement, facts = bind_sizes(x.arrangement, bindings or {}), facts or Facts()
     names = names_of(arrangement)
     for level, level_names in enumerate(names):
-        facts = bind_indices(facts, arrangement, level, level_names, bindings)
+        for name, extent in zip(level_names, extents(arrangement, level, facts), strict=True):
+            facts = facts.bind(name, 0, extent - 1)
     indices = [[var(name) + shift for name in level] for level in names]
-    return lower(arrangement, indices, facts, bindings)
+    return lower(arrangement, indices, facts)
 
 
 def holds(guard, values):
