@@ -5,7 +5,6 @@ maxima. Building one brings it to a canonical form, so that equal forms compare 
 a symbolic divisor is a size or a block, so it is taken to be at least 1.
 """
 
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -133,7 +132,7 @@ class Expr(Canonical):
         """Replace variables; the result is canonical again."""
         if not self.variables & values.keys():
             return self
-        return self.fold(_Substitution(values))
+        return self.fold(Substitution(values))
 
     def evaluate(self, values: Mapping[str, int]) -> int:
         """Evaluate to a number; `values` has every variable."""
@@ -324,27 +323,14 @@ def _rejoin(terms: dict[Monomial, int]) -> Expr | None:
     return None
 
 
-@dataclass(frozen=True)
-class _Substitution:
-    values: Mapping[str, Expr | int]
+class Substitution(Evaluation):
+    """Build an expression anew, with expressions for some of its variables."""
 
     def const(self, n: int) -> Expr:
         return const(n)
 
     def var(self, name: str) -> Expr:
         return as_expr(self.values[name]) if name in self.values else var(name)
-
-    def add(self, operands: list[Expr]) -> Expr:
-        return sum(operands, start=const(0))
-
-    def mul(self, coefficient: int, factors: list[Expr]) -> Expr:
-        return math.prod(factors, start=const(coefficient))
-
-    def floordiv(self, a: Expr, b: Expr) -> Expr:
-        return a // b
-
-    def mod(self, a: Expr, b: Expr) -> Expr:
-        return a % b
 
     def minimum(self, operands: list[Expr]) -> Expr:
         return minimum(*operands)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar, cast
 
 from ninetoothed.expr.folds import Algebra, T
 
@@ -50,6 +50,7 @@ class _Atom(Canonical):
 @dataclass(frozen=True, eq=False, repr=False)
 class Var(_Atom):
     name: str
+    operands: ClassVar[tuple[Expr, ...]] = ()
 
     def _print(self) -> str:
         return self.name
@@ -59,53 +60,53 @@ class Var(_Atom):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class FloorDiv(_Atom):
+class _Division(_Atom):
     numerator: Expr
     denominator: Expr
+    sign: ClassVar[str]
+    form: ClassVar[str]
+
+    @property
+    def operands(self) -> tuple[Expr, Expr]:
+        return self.numerator, self.denominator
 
     def _print(self) -> str:
-        return f"{_parenthesised(self.numerator)} // {_parenthesised(self.denominator)}"
+        return f"{_parenthesised(self.numerator)} {self.sign} {_parenthesised(self.denominator)}"
 
     def _fold(self, algebra: Algebra[T], known: dict[Atom, T]) -> T:
-        if self not in known:
-            known[self] = algebra.floordiv(self.numerator.fold(algebra, known), self.denominator.fold(algebra, known))
-        return known[self]
+        atom = cast("FloorDiv | Mod", self)
+        if atom not in known:
+            known[atom] = getattr(algebra, self.form)(*(operand.fold(algebra, known) for operand in self.operands))
+        return known[atom]
+
+
+class FloorDiv(_Division):
+    sign, form = "//", "floordiv"
+
+
+class Mod(_Division):
+    sign, form = "%", "mod"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Mod(_Atom):
-    numerator: Expr
-    denominator: Expr
-
-    def _print(self) -> str:
-        return f"{_parenthesised(self.numerator)} % {_parenthesised(self.denominator)}"
-
-    def _fold(self, algebra: Algebra[T], known: dict[Atom, T]) -> T:
-        if self not in known:
-            known[self] = algebra.mod(self.numerator.fold(algebra, known), self.denominator.fold(algebra, known))
-        return known[self]
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Min(_Atom):
+class _Extremum(_Atom):
     operands: tuple[Expr, ...]
+    form: ClassVar[str]
 
     def _print(self) -> str:
-        return f"min({', '.join(operand.text for operand in self.operands)})"
+        return f"{self.form[:3]}({', '.join(operand.text for operand in self.operands)})"
 
     def _fold(self, algebra: Algebra[T], known: dict[Atom, T]) -> T:
-        return algebra.minimum([operand.fold(algebra, known) for operand in self.operands])
+        folded: T = getattr(algebra, self.form)([operand.fold(algebra, known) for operand in self.operands])
+        return folded
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class Max(_Atom):
-    operands: tuple[Expr, ...]
+class Min(_Extremum):
+    form = "minimum"
 
-    def _print(self) -> str:
-        return f"max({', '.join(operand.text for operand in self.operands)})"
 
-    def _fold(self, algebra: Algebra[T], known: dict[Atom, T]) -> T:
-        return algebra.maximum([operand.fold(algebra, known) for operand in self.operands])
+class Max(_Extremum):
+    form = "maximum"
 
 
 Atom = Var | FloorDiv | Mod | Min | Max
@@ -153,10 +154,8 @@ def _parenthesised(e: Expr) -> str:
 
 def variables_of(atom: Atom) -> frozenset[str]:
     """Return the names of all variables in an atom."""
-    if isinstance(atom, Var):
-        return frozenset((atom.name,))
-    operands = atom.operands if isinstance(atom, Min | Max) else (atom.numerator, atom.denominator)
-    return frozenset().union(*(operand.variables for operand in operands))
+    own = (atom.name,) if isinstance(atom, Var) else ()
+    return frozenset(own).union(*(operand.variables for operand in atom.operands))
 
 
 def product(a: Monomial, b: Monomial) -> Monomial:

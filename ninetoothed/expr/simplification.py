@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 
-from ninetoothed.expr.algebra import Expr, ExprLike, as_expr, const, maximum, minimum, of_atom, var
+from ninetoothed.expr.algebra import Expr, ExprLike, Substitution, as_expr, const, maximum, minimum, of_atom, var
 from ninetoothed.expr.atoms import FloorDiv, Mod, Var
 from ninetoothed.expr.facts import Facts
 from ninetoothed.expr.intervals import bounds, term_divisor
@@ -24,26 +24,17 @@ def simplify(e: ExprLike, facts: Facts) -> Expr:
     ):
         return expr
     if expr not in facts.simplified:
-        facts.simplified[expr] = expr.fold(_Simplification(facts))
+        facts.simplified[expr] = expr.fold(_Simplification({}, facts))
     return facts.simplified[expr]
 
 
 @dataclass(frozen=True)
-class _Simplification:
+class _Simplification(Substitution):
     facts: Facts
-
-    def const(self, n: int) -> Expr:
-        return const(n)
 
     def var(self, name: str) -> Expr:
         value = self.facts.range_of(name).value
         return var(name) if value is None else const(value)
-
-    def add(self, operands: list[Expr]) -> Expr:
-        return sum(operands, start=const(0))
-
-    def mul(self, coefficient: int, factors: list[Expr]) -> Expr:
-        return math.prod(factors, start=const(coefficient))
 
     def floordiv(self, a: Expr, b: Expr) -> Expr:
         if b == 0:  # an empty dimension: no element asks for its index

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from ninetoothed import dtypes, ir
-from ninetoothed.expr import Expr, FloorDiv, Mod, Var, bounds, const, maximum
+from ninetoothed.expr import Expr, Var, bounds, const, maximum
 from ninetoothed.frontend.context import TraceContext
 
 GREATEST = 2**31 - 1
@@ -38,12 +38,7 @@ def _parts(e: Expr) -> Iterator[Expr]:
     """The expression, and what is divided or compared in it: sums and products may overflow on the way."""
     yield e
     for atom in e.atoms:
-        match atom:
-            case FloorDiv() | Mod():
-                operands: tuple[Expr, ...] = (atom.numerator, atom.denominator)
-            case _:
-                operands = () if isinstance(atom, Var) else atom.operands
-        for part in operands:
+        for part in atom.operands:
             yield from _parts(part)
 
 

@@ -64,8 +64,7 @@ class Equalities:
             return True
         if isinstance(atom, Var):
             return atom.name not in self._names
-        parts = atom.operands if isinstance(atom, Min | Max) else (atom.numerator, atom.denominator)
-        return all(self._is_same(part, depth) for part in parts)
+        return all(self._is_same(part, depth) for part in atom.operands)
 
     def _add(self, a: Expr, b: Expr) -> None:
         if (a, b) not in self._pairs:

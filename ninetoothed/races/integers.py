@@ -10,6 +10,7 @@ from ninetoothed import ir
 from ninetoothed.dtypes import DType, PointerType, int1
 from ninetoothed.expr import Expr, Facts, const, is_nonnegative, maximum, minimum, var
 from ninetoothed.ir.lanes import forwards
+from ninetoothed.ir.traversal import bottom_up
 from ninetoothed.lowering import Guard
 from ninetoothed.races.site import lane_variable
 
@@ -74,16 +75,11 @@ class Integers:
 
         It is counted from the first of the pointer's parameter.
         """
-        pending = [value]
-        while pending:
-            # One after the other: programs may be long.
-            left = () if pending[-1] in self._known else self._operands(pending[-1])
-            left = tuple(each for each in left if each not in self._known)
-            pending += left
-            if not left and (each := pending.pop()) not in self._known:
-                found = self._read(each)
-                self._known[each] = self.name(each) if found is None or len(found.text) > LONGEST else found
-        return self._known[value]
+        return bottom_up(value, self._known, self._operands, self._settle)
+
+    def _settle(self, value: ir.Value) -> Expr:
+        found = self._read(value)
+        return self.name(value) if found is None or len(found.text) > LONGEST else found
 
     def _operands(self, value: ir.Value) -> tuple[ir.Value, ...]:
         """Return what is read before a value."""
@@ -143,7 +139,7 @@ class Integers:
         # What was read on the way was read in terms of the name.
         name = self._names.pop(value)
         del self.loaded[name]
-        self._known = {each: e.subs({name: stepped}) for each, e in self._known.items()}
+        self._known.update({each: e.subs({name: stepped}) for each, e in self._known.items()})
         return stepped
 
     def _read(self, value: ir.Value) -> Expr | None:

@@ -14,7 +14,7 @@ from typing import Any
 
 from ninetoothed import ir
 from ninetoothed.dtypes import PointerType
-from ninetoothed.expr import Expr, Max, Min, Var, const, maximum, minimum, var
+from ninetoothed.expr import Expr, const, maximum, minimum, var
 from ninetoothed.expr.algebra import build, of_atom
 from ninetoothed.ir.dataflow import Dataflow
 from ninetoothed.language.primitive import Effect
@@ -166,9 +166,8 @@ def _parts(e: Expr, gone: set[str]) -> Iterator[Expr]:
         for atom in monomial:
             if of_atom(atom).variables.isdisjoint(gone):
                 yield of_atom(atom)
-            elif not isinstance(atom, Var):
-                operands = atom.operands if isinstance(atom, Min | Max) else (atom.numerator, atom.denominator)
-                for operand in operands:
+            else:
+                for operand in atom.operands:
                     yield from _parts(operand, gone)
 
 
