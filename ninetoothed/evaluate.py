@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy
 
-from ninetoothed.arrangement import Arrangement, Shape, Step
+from ninetoothed.arrangement import Arrangement, Shape, Size, Step
 from ninetoothed.boundary import tells_mistakes
 from ninetoothed.errors import arrangement_error as _error
-from ninetoothed.expr import Expr, as_expr, var
+from ninetoothed.expr import as_expr, var
 from ninetoothed.expr.arrays import Arrays
 from ninetoothed.metaops import index_map
 from ninetoothed.operands import shape_text
@@ -104,9 +104,9 @@ def _shapes(mapping: Mapping[Any, Any]) -> Iterator[tuple[str, tuple[Any, ...]]]
             ) from None
 
 
-def _values(mapping: Mapping[Any, Any]) -> dict[str, Expr]:
-    """Return the expression for each name; the sizes of a tensor are those of its source."""
-    values = {}
+def _values(mapping: Mapping[Any, Any]) -> dict[str, Size]:
+    """Return the size for each name; the sizes of a tensor are those of its source."""
+    values: dict[str, Size] = {}
     for key, value in mapping.items():
         if isinstance(key, Tensor):
             continue
@@ -114,7 +114,7 @@ def _values(mapping: Mapping[Any, Any]) -> dict[str, Expr]:
         if not isinstance(name, str):
             raise _error(f"`{key}` cannot be replaced", "keys are tensors, symbols and names")
         try:
-            values[name] = as_expr(as_size(value))
+            values[name] = as_size(value)
         except TypeError as error:
             raise _error(f"`{name}` cannot be replaced: {error.args[0]}", "give an int or a symbol") from None
     sources = {key.name: key.source for key in mapping if isinstance(key, Tensor)}
@@ -127,7 +127,7 @@ def _values(mapping: Mapping[Any, Any]) -> dict[str, Expr]:
             known = size.name if isinstance(size, Symbol) else None
             for symbol in dict.fromkeys((known, f"{name}_size_{dim}")):
                 if symbol is not None:
-                    values[symbol] = as_expr(as_size(number))
+                    values[symbol] = as_size(number)
     return values
 
 

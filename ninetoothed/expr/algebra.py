@@ -132,7 +132,8 @@ class Expr(Canonical):
         """Replace variables; the result is canonical again."""
         if not self.variables & values.keys():
             return self
-        return self.fold(Substitution(values))
+        built: Expr = self.fold(Substitution(values))
+        return built
 
     def evaluate(self, values: Mapping[str, int]) -> int:
         """Evaluate to a number; `values` has every variable."""

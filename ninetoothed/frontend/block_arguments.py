@@ -34,8 +34,7 @@ def materialise(context: TraceContext, cell: Cell, value: Any) -> Any:
     """Return the value of a variable, loaded where it is still in memory."""
 
     def single(item: Any) -> Any:
-        is_in_memory = item is None and cell.tile is not None
-        return memory.load(context, cell.tile) if is_in_memory else operand(context, item)
+        return operand(context, item) if item is not None or cell.tile is None else memory.load(context, cell.tile)
 
     return mapped(single, value)
 
