@@ -90,7 +90,9 @@ def fuse(
         fused = _Fusion.of(first.definition, second.definition, through, frozenset(keep))
         return Kernel(replace(fused.integrated(kernel_name), given_names=names))
     except FusionError as error:
-        raise in_users_names(error, names) from None
+        told = str(error).replace(f"{_FIRST}_", "").replace(f"{_SECOND}_", "")
+        pair = f"cannot fuse kernel {first.definition.name!r} with {second.definition.name!r}"
+        raise in_users_names(FusionError(f"{pair}: {told}"), names) from None
 
 
 @dataclass(frozen=True)
@@ -128,7 +130,7 @@ class _Fusion:
         kept = frozenset(link.output for link in links if first.parameters[link.output].name in keep)
         unlinked = keep - {first.parameters[link.output].name for link in links}
         if unlinked:
-            raise _error(first, second, f"{min(unlinked)!r} is kept and goes nowhere", "keep what goes `through` alone")
+            raise _error(f"{min(unlinked)!r} is kept and goes nowhere", "keep what goes `through` alone")
         for link in links:
             _check_uses(first, second, link, link.output in kept)
         names = _names(first, second, links, kept)
@@ -149,7 +151,7 @@ class _Fusion:
         values = unify(output.arrangement, input.arrangement, blocks, self.values)
         if isinstance(values, Difference):
             what = values.told(repr(output.name), repr(input.name))
-            raise _error(self.first, self.second, what, "arrange both alike, with blocks of `block_size()`")
+            raise _error(what, "arrange both alike, with blocks of `block_size()`")
         return replace(self, values=values)
 
     def _modelled(self, link: _Link) -> _Fusion:
@@ -167,8 +169,6 @@ class _Fusion:
         if models:
             return replace(self, models={**self.models, link.output: models}, values=known)
         raise _error(
-            self.first,
-            self.second,
             f"no parameter that stays is arranged like {output.name!r}, so that a call would tell its sizes",
             f"store it, too, by `keep=({output.name!r},)`",
         )
@@ -249,19 +249,19 @@ def _links(first: KernelDefinition, second: KernelDefinition, through: Mapping[s
             {second.parameters[0].name: first.parameters[-1].name} if first.parameters and second.parameters else {}
         )
     if not isinstance(through, Mapping) or not through:
-        raise _error(first, second, f"`through` is {through!r}", 'write for example `through={"input": "output"}`')
+        raise _error(f"`through` is {through!r}", 'write for example `through={"input": "output"}`')
     for name, output in through.items():
-        link = _Link(_position(first, second, first, output), _position(first, second, second, name))
+        link = _Link(_position(first, output), _position(second, name))
         if not (first.parameters[link.output].source.ndim and second.parameters[link.input].source.ndim):
-            raise _error(first, second, f"{output!r} and {name!r} are no tensors of tiles both", "link tensors")
+            raise _error(f"{output!r} and {name!r} are no tensors of tiles both", "link tensors")
         yield link
 
 
-def _position(first: KernelDefinition, second: KernelDefinition, owner: KernelDefinition, name: Any) -> int:
+def _position(owner: KernelDefinition, name: Any) -> int:
     names = [parameter.name for parameter in owner.parameters]
     if name not in names:
         hint = near(str(name), names) or f"it has {', '.join(names)}"
-        raise _error(first, second, f"kernel {owner.name!r} has no parameter {name!r}", hint)
+        raise _error(f"kernel {owner.name!r} has no parameter {name!r}", hint)
     return names.index(name)
 
 
@@ -303,27 +303,27 @@ def _check_uses(first: KernelDefinition, second: KernelDefinition, link: _Link, 
     output, input = first.parameters[link.output], second.parameters[link.input]
     if len(output.arrangement.levels) > 2:
         what = f"{output.name!r} is stored tile by tile (it has {len(output.arrangement.levels)} levels)"
-        raise _error(first, second, what, "arrange it so that a program stores one tile of it")
+        raise _error(what, "arrange it so that a program stores one tile of it")
     if not output.touched:
-        raise _error(first, second, f"kernel {first.name!r} never stores {output.name!r}", "link an output")
+        raise _error(f"kernel {first.name!r} never stores {output.name!r}", "link an output")
     if is_kept:
         if repr(output.source.other) != repr(input.source.other):
             what = f"{output.name!r} has other={output.source.other!r} and {input.name!r} other={input.source.other!r}"
-            raise _error(first, second, what, "give a tensor that is kept one of them in both kernels")
+            raise _error(what, "give a tensor that is kept one of them in both kernels")
         if preview.roams(second.application, input.name):
             what = (
                 f"kernel {second.name!r} reads elements of {input.name!r} that other programs may still have to store"
             )
-            raise _error(first, second, what, "call one kernel after the other")
+            raise _error(what, "call one kernel after the other")
         return
     if preview.reads_first(first.application, output.name):
         what = f"kernel {first.name!r} reads what {output.name!r} held before it assigns it, and no call passes that"
-        raise _error(first, second, what, f"keep it: `keep=({output.name!r},)`")
+        raise _error(what, f"keep it: `keep=({output.name!r},)`")
     for definition, parameter in ((first, output), (second, input)):
         used = preview.uses_of_memory(definition.application, parameter.name)
         if used:
             what = f"kernel {definition.name!r} uses `{used}`, and {parameter.name!r} is in registers alone"
-            raise _error(first, second, what, f"use another parameter's, or keep it: `keep=({output.name!r},)`")
+            raise _error(what, f"use another parameter's, or keep it: `keep=({output.name!r},)`")
 
 
 def _is_a_tile(first: KernelDefinition, second: KernelDefinition, link: _Link) -> bool:
@@ -341,11 +341,9 @@ def _given_dtype(
     given = {each.name: dtypes.from_torch(each.source.dtype) for each in tensors if each.source.dtype is not None}
     if len({*given.values()} - {None}) > 1:
         what = " and ".join(f"{name!r} is of {dtype}" for name, dtype in given.items())
-        raise _error(first, second, f"{what}, where one is the other", "give one `dtype`, or none")
+        raise _error(f"{what}, where one is the other", "give one `dtype`, or none")
     return next(filter(None, given.values()), None)
 
 
-def _error(first: KernelDefinition, second: KernelDefinition, what: str, remedy: str) -> FusionError:
-    for prefix in (_FIRST, _SECOND):
-        what = what.replace(f"{prefix}_", "")
-    return FusionError(f"cannot fuse kernel {first.name!r} with {second.name!r}: {what}; {remedy}")
+def _error(what: str, remedy: str) -> FusionError:
+    return FusionError(f"{what}; {remedy}")

@@ -139,9 +139,7 @@ class _Checked:
     def check(self, guard: Guard, is_reached: bool = True) -> _Checked:
         """Keep a guard unless it is proved, and assume it from then on."""
         index, size = simplify(guard.index, self.facts), simplify(guard.size, self.facts)
-        lower = not is_nonnegative(index, self.facts)
-        upper = not is_nonnegative(size - 1 - index, self.facts)
-        new = (Guard(index, size, lower, upper),) if lower or upper else ()
+        new = Guard(index, size).unproved(self.facts)
         # Proved or kept, it holds from here on.
         facts = self.facts if index.is_constant else self.facts.assume(index, 0, size - 1)
         reached = (*_not_weaker(self.reached, new), *new) if is_reached else self.reached

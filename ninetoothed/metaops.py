@@ -45,10 +45,15 @@ class Guard:
         """Return it with other expressions."""
         return replace(self, index=at(self.index), size=at(self.size))
 
+    def unproved(self, facts: Facts) -> "tuple[Guard, ...]":
+        """Return it with those of its sides that are not proved; () if all are."""
+        lower = self.lower and not is_nonnegative(self.index, facts)
+        upper = self.upper and not is_nonnegative(self.size - 1 - self.index, facts)
+        return (replace(self, lower=lower, upper=upper),) if lower or upper else ()
+
     def holds(self, facts: Facts) -> bool:
         """Tell whether it is proved."""
-        is_above = not self.lower or is_nonnegative(self.index, facts)
-        return is_above and (not self.upper or is_nonnegative(self.size - 1 - self.index, facts))
+        return not self.unproved(facts)
 
 
 def pull_back(

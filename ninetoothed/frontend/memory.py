@@ -11,7 +11,7 @@ from ninetoothed import ir
 from ninetoothed.arrangement import SourceTensor
 from ninetoothed.dtypes import DType, PointerType, float64
 from ninetoothed.errors import ArgumentError
-from ninetoothed.expr import Expr, Var, as_expr, const, is_nonnegative, maximum, var
+from ninetoothed.expr import Expr, Var, as_expr, const, maximum, var
 from ninetoothed.frontend import shapes
 from ninetoothed.frontend.context import TraceContext
 from ninetoothed.frontend.lanes import lane, lane_bounds, masked_index
@@ -289,10 +289,7 @@ def source_access(context: TraceContext, ref: SourceRef, indices: tuple) -> Acce
         else:
             names.append(index)
     for index, size in zip(names, sizes, strict=True):
-        lower_fails = not is_nonnegative(index, context.facts)
-        upper_fails = not is_nonnegative(size - 1 - index, context.facts)
-        if lower_fails or upper_fails:
-            guards += (Guard(index, size, lower_fails, upper_fails),)
+        guards += Guard(index, size).unproved(context.facts)
     type = shapes.tile_type(numeric(context.argument(ref.parameter).dtype), extents)
     bindings = builder.bindings(*names, *(guard.index for guard in guards))
     other = other_of(context, parameter.source, numeric(type.dtype))
