@@ -13,18 +13,18 @@ from typing import TypeGuard
 import torch
 
 from ninetoothed import ir
-from ninetoothed.backends.torch.algebra import Integers, evaluate
-from ninetoothed.backends.torch.location import bound_value, dimension
+from ninetoothed.backends.torch.location import evaluated
 from ninetoothed.backends.torch.program_slice import ProgramSlice, join, narrow
 from ninetoothed.backends.torch.representation import Held
-from ninetoothed.expr import Expr
+from ninetoothed.dtypes import int32
 
 Execute = Callable[[ProgramSlice, ir.Block], None]
 
 
 def run_for(programs: ProgramSlice, operation: ir.For, execute: Execute) -> None:
     """Run a loop for all programs; where its bounds differ, they part."""
-    bounds = [_scalar(programs, expr, operation.bindings) for expr in (operation.start, operation.stop, operation.step)]
+    trips = (operation.start, operation.stop, operation.step)
+    bounds = [evaluated(programs, expr, operation.bindings, ir.TileType(int32)) for expr in trips]
     for bound in bounds:
         if _differs(bound):
             parts = _agreeing(programs, bound, programs.execution.bound.plan.order.free[operation])
@@ -73,15 +73,6 @@ def run_if(programs: ProgramSlice, operation: ir.If, execute: Execute) -> None:
         taken = _truth(condition)
         execute(programs, operation.then_body if taken else operation.else_body)
         _rebind(programs, operation.results, operation.then_yields if taken else operation.else_yields)
-
-
-def _scalar(programs: ProgramSlice, expr: Expr, bindings: ir.Bindings) -> Integers:
-    values: dict[str, Integers] = {**programs.execution.bound.integers, **programs.counters}
-    values |= {name: bound_value(programs, value, 0) for name, value in bindings}
-    axes = programs.execution.bound.plan.program.axes
-    used = expr.variables
-    values |= {name: dimension(programs, d, programs.counts[d], 0) for d, name in enumerate(axes) if name in used}
-    return evaluate(expr, values)
 
 
 def _rebind(programs: ProgramSlice, names: Iterable[ir.Value], values: Iterable[ir.Value]) -> None:

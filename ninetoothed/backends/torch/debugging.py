@@ -13,11 +13,8 @@ from ninetoothed.backends.torch.program_slice import ProgramSlice
 
 def run_print(programs: ProgramSlice, operation: ir.Print) -> None:
     pieces = [_shown(programs, piece) for piece in operation.pieces]
-    print(*(piece.item() if _is_number(piece) else piece for piece in pieces), sep="", end=operation.end)
-
-
-def _is_number(piece) -> bool:
-    return isinstance(piece, torch.Tensor) and piece.dim() == 0
+    numbers = (each.item() if torch.is_tensor(each) and not each.dim() else each for each in pieces)
+    print(*numbers, sep="", end=operation.end)
 
 
 def run_breakpoint(programs: ProgramSlice, operation: ir.Breakpoint) -> None:
@@ -37,16 +34,9 @@ def _shown(programs: ProgramSlice, item):
         return item
     tile = programs.tile(item)
     tile = tile.reshape(tile.shape[programs.rank :])
+    axes = programs.execution.bound.plan.program.axes
+    values = programs.integers | dict(zip(axes, programs.starts))
     for dim, size in enumerate(item.type.shape):
-        values = {
-            **programs.execution.bound.integers,
-            **programs.counters,
-            **dict(zip(_axes(programs), programs.starts)),
-        }
         if size.variables <= values.keys():
             tile = tile.narrow(dim, 0, min(int(evaluate(size, values)), tile.shape[dim]))
     return tile.clone()
-
-
-def _axes(programs: ProgramSlice) -> tuple[str, ...]:
-    return programs.execution.bound.plan.program.axes

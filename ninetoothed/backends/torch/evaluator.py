@@ -10,9 +10,8 @@ import torch
 from ninetoothed import ir
 from ninetoothed.backends.torch import control, debugging
 from ninetoothed.backends.torch.access import load, store
-from ninetoothed.backends.torch.algebra import Integers, evaluate
 from ninetoothed.backends.torch.functions import FUNCTIONS
-from ninetoothed.backends.torch.location import bound_value, dimension
+from ninetoothed.backends.torch.location import evaluated
 from ninetoothed.backends.torch.program_slice import ProgramSlice
 from ninetoothed.backends.torch.representation import held_dtype, number
 from ninetoothed.errors import ExecutionError, NineToothedError, UnsupportedError
@@ -58,40 +57,22 @@ def _argument(programs: ProgramSlice, operation: ir.ScalarArgument) -> None:
 
 def _index(programs: ProgramSlice, operation: ir.Index) -> None:
     """Evaluate an integer expression for all programs and lanes."""
-    type, expr = operation.result.type, operation.expr
-    rank, axes = len(type.lanes), programs.execution.bound.plan.program.axes
-    values: dict[str, Integers] = {**programs.execution.bound.integers, **programs.counters}
-    values |= {name: bound_value(programs, value, rank) for name, value in operation.bindings}
-    used = expr.variables
-    values |= {name: dimension(programs, d, programs.counts[d], rank) for d, name in enumerate(axes) if name in used}
-    values |= {
-        lane.name: dimension(programs, programs.rank + lane.axis, lane.count, rank)
-        for lane in operation.lanes
-        if lane.name in used
-    }
-    result = evaluate(expr, values)
-    if isinstance(result, torch.Tensor):
-        result = result.to(held_dtype(type.dtype))
-    programs.values[operation.result] = result
+    type = operation.result.type
+    result = evaluated(programs, operation.expr, operation.bindings, type, operation.lanes)
+    programs.values[operation.result] = result.to(held_dtype(type.dtype)) if torch.is_tensor(result) else result
 
 
 def _apply(programs: ProgramSlice, operation: ir.Apply) -> None:
     function = FUNCTIONS.get(operation.function)
     if function is None:
-        raise UnsupportedError(
-            f"`{operation.function}` works on GPUs only, not on the CPU"
-            + _at(operation)
-            + "; call the kernel with CUDA tensors"
-        )
+        place = f" ({operation.location})" if operation.location else ""
+        told = f"`{operation.function}` works on GPUs only, not on the CPU{place}"
+        raise UnsupportedError(f"{told}; call the kernel with CUDA tensors")
     result = function(programs, operation)
     if len(operation.results) == 1:
         programs.values[operation.results[0]] = result
     elif operation.results:
         programs.values.update(zip(operation.results, result, strict=True))
-
-
-def _at(operation: ir.Operation) -> str:
-    return f" ({operation.location})" if operation.location else ""
 
 
 _EXECUTE: dict[type, Callable] = {

@@ -91,6 +91,19 @@ def dimension(programs: ProgramSlice, dim: int, count: int, rank: int) -> Intege
     return torch.arange(start, start + count, device=programs.execution.device).view(shape)
 
 
+def evaluated(
+    programs: ProgramSlice, expr: Expr, bindings: ir.Bindings, type: ir.TileType, lanes: tuple[ir.Lane, ...] = ()
+) -> Integers:
+    """Evaluate an expression for all programs, and for the lanes of a tile."""
+    rank, axes = len(type.lanes), programs.execution.bound.plan.program.axes
+    values = programs.integers | {name: bound_value(programs, value, rank) for name, value in bindings}
+    places = [(name, d, programs.counts[d]) for d, name in enumerate(axes)]
+    places += [(lane.name, programs.rank + lane.axis, lane.count) for lane in lanes]
+    used = expr.variables
+    values |= {name: dimension(programs, d, count, rank) for name, d, count in places if name in used}
+    return evaluate(expr, values)
+
+
 @dataclass(frozen=True, eq=False)
 class _Locator:
     """One search for the location of a tile."""
@@ -107,7 +120,7 @@ class _Locator:
     @cached_property
     def scalars(self) -> dict[str, Integers]:
         """The values of all names but those of dimensions."""
-        return {**self.programs.execution.bound.integers, **self.programs.counters, **self.bindings}
+        return {**self.programs.integers, **self.bindings}
 
     def tile(self) -> StridedTile | ScatteredTile:
         """Return the places of a tile's elements."""

@@ -87,6 +87,11 @@ class ProgramSlice:
         """The number of grid dimensions, which come first in every tensor."""
         return len(self.counts)
 
+    @property
+    def integers(self) -> dict[str, Any]:
+        """The sizes and strides of the call, and the loop counters."""
+        return {**self.execution.bound.integers, **self.counters}
+
     def tensor(self, value: ir.Value) -> torch.Tensor:
         """Return the value as a tensor, of one element if it is the same everywhere."""
         held = self.values[value]
