@@ -43,7 +43,7 @@ from ninetoothed.ir.nodes import (
     While,
 )
 from ninetoothed.ir.rewriter import Cloner, Rewriter
-from ninetoothed.ir.traversal import blocks, controls, expressions, integers, operands, reads, results, walk
+from ninetoothed.ir.traversal import blocks, controls, expressions, integers, operands, reads, regions, results, walk
 
 __all__ = [
     "Access",
@@ -80,6 +80,7 @@ __all__ = [
     "integers",
     "operands",
     "reads",
+    "regions",
     "results",
     "walk",
 ]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TypeGuard
 
-from ninetoothed.expr import Expr, const, var
+from ninetoothed.expr import Expr, Facts, const, var
 from ninetoothed.ir.nodes import Apply, Lane, Operation, TileType
 
 # The lanes of a tile, by axis, in those of another; an axis that is missing is not told by them.
@@ -15,6 +15,13 @@ Told = dict[int, Expr]
 def lane(type: TileType, axis: int) -> Expr:
     """Return the variable of a tile's axis; 0 where it has one lane."""
     return var(Lane.of(axis, type.lanes[axis]).name) if type.lanes[axis] > 1 else const(0)
+
+
+def with_lanes(facts: Facts, lanes: Iterable[Lane]) -> Facts:
+    """Add the ranges of lanes to facts."""
+    for each in lanes:
+        facts = facts.bind(each.name, 0, each.count - 1)
+    return facts
 
 
 def forwards(operation: Apply, operand: int = 0, result: int = 0) -> Told:

@@ -14,6 +14,7 @@ from ninetoothed.ir.nodes import (
     For,
     If,
     Index,
+    Lambda,
     Load,
     Loop,
     Operation,
@@ -32,6 +33,21 @@ def blocks(operation: Operation) -> tuple[Block, ...]:
             return (body,)
         case If(then_body=then_body, else_body=else_body):
             return (then_body, else_body)
+    return ()
+
+
+Region = tuple[Block, tuple[Value, ...], tuple[Value, ...]]
+
+
+def regions(operation: Operation) -> tuple[Region, ...]:
+    """Return the blocks of a loop, a branch or a combining function, each with its arguments and its yields."""
+    match operation:
+        case Loop(body=body, arguments=arguments, yields=yields):
+            return ((body, arguments, yields),)
+        case If(then_body=then, then_yields=then_yields, else_body=other, else_yields=else_yields):
+            return (then, (), then_yields), (other, (), else_yields)
+        case Apply() if isinstance(combine := operation.attribute("combine"), Lambda):
+            return ((combine.body, combine.arguments, combine.yields),)
     return ()
 
 

@@ -25,9 +25,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from ninetoothed import ir
-from ninetoothed.dtypes import float32, int1, int32
+from ninetoothed.dtypes import float32
 from ninetoothed.expr import Expr, Facts, const, simplify, var
-from ninetoothed.passes.operations import is_dot, producers
+from ninetoothed.passes.operations import compared, is_dot, producers, replaced
 from ninetoothed.passes.reduction_match import SummedProduct, summed_products
 from ninetoothed.passes.trip_count import has_at_most
 
@@ -88,7 +88,7 @@ def _each_round(loop: ir.For, sums: tuple[SummedProduct, ...]) -> ir.Block:
         add = ir.Apply((each.sum.yielded,), "fma", (product, ones[1].result, total), location=each.add.location)
         new[each.dot] = (dot,)
         new[each.add] = (*(() if each.add is not each.dot else (dot,)), *ones, add)
-    return (replace(loop, body=_replaced(loop.body, new)),)
+    return (replace(loop, body=replaced(loop.body, new)),)
 
 
 def _in_blocks(loop: ir.For, sums: tuple[SummedProduct, ...], rounds: Expr) -> ir.Block:
@@ -112,25 +112,11 @@ def _in_blocks(loop: ir.For, sums: tuple[SummedProduct, ...], rounds: Expr) -> i
         totals.append(ir.Outcome(new_total, total, each.sum.yielded))
         next_parts.append(ir.Outcome(next_zero.result, end, part.yielded))
         after.append(ir.Apply((each.sum.result,), "add", (new_result, part.result)))
-    is_last, condition = _is_last(loop, rounds)
+    position = var(loop.variable) // loop.step % rounds
+    is_last, condition = compared("eq", position, rounds - 1, loop.bindings)
     end_of_block = ir.If(is_last, (*ending, *zeros), outcomes=(*totals, *next_parts))
-    body = (*_replaced(loop.body, adds), *condition, end_of_block)
+    body = (*replaced(loop.body, adds), *condition, end_of_block)
     return (*before, replace(loop, carried=(*own.values(), *parts), body=body, merge=None), *after)
-
-
-def _is_last(loop: ir.For, rounds: Expr) -> tuple[ir.Value, ir.Block]:
-    """Tell whether a round is the last of a block: the result, and the operations that compute it."""
-    number, last, is_last = ir.Value(ir.TileType(int32)), ir.Value(ir.TileType(int32)), ir.Value(ir.TileType(int1))
-    block = (
-        ir.Index(number, var(loop.variable) // loop.step % rounds, bindings=loop.bindings),
-        ir.Index(last, rounds - 1, bindings=loop.bindings),
-        ir.Apply((is_last,), "eq", (number, last)),
-    )
-    return is_last, block
-
-
-def _replaced(body: ir.Block, new: Mapping[ir.Operation, ir.Block]) -> ir.Block:
-    return tuple(each for operation in body for each in new.get(operation, (operation,)))
 
 
 def _reading(add: ir.Apply, total: ir.Value, part: ir.Value, end: ir.Value) -> ir.Apply:

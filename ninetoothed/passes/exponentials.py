@@ -21,13 +21,12 @@ are 0 here. Any other argument keeps `exp`, and such results.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from ninetoothed import ir
 from ninetoothed.dtypes import float32
 from ninetoothed.ir.lanes import is_repetition
-from ninetoothed.passes.operations import producers
+from ninetoothed.passes.operations import Inserter, producers
 
 LOG2_E = math.log2(math.e)
 # Numbers from here on may have no finite multiple.
@@ -37,12 +36,14 @@ HUGE = 2.0**127
 def to_base_two(program: ir.Program) -> ir.Program | None:
     """Compute powers of two where exponents are products by a number, or differences; None where there are none."""
     scaled = _ScaledValues(producers(program.body))
-    foldable = (o for o in ir.walk(program.body) if isinstance(o, ir.Apply) and scaled.is_foldable(o))
-    exponents: dict[ir.Operation, ir.Value] = {o: scaled.scaled(o.operands[0]) for o in foldable}
-    if not exponents:
+    foldable = [o for o in ir.walk(program.body) if isinstance(o, ir.Apply) and scaled.is_foldable(o)]
+    if not foldable:
         return None
-    rewriter = _PowersOfTwo(exponents=exponents, after=scaled.after)
-    return replace(program, body=(*scaled.first, *rewriter.block(program.body)))
+    new: dict[ir.Operation, ir.Operation] = {
+        o: replace(o, function="exp2", operands=(scaled.scaled(o.operands[0]),)) for o in foldable
+    }
+    inserter = Inserter(instead=new, after=scaled.after)
+    return replace(program, body=(*scaled.first, *inserter.block(program.body)))
 
 
 @dataclass
@@ -161,23 +162,3 @@ def _times_log2e(value: ir.Value, result: ir.Value) -> list[ir.Operation]:
     factor = number if value.type.is_scalar else ir.Value(value.type)
     full = [] if factor is number else [ir.Apply((factor,), "full", (number,))]
     return [ir.Constant(number, LOG2_E), *full, ir.Apply((result,), "mul", (value, factor))]
-
-
-@dataclass(kw_only=True)
-class _PowersOfTwo(ir.Rewriter):
-    """Makes powers of two of the operations in `exponents`, and puts after each value what is to follow it."""
-
-    exponents: Mapping[ir.Operation, ir.Value]
-    after: Mapping[ir.Value, list[ir.Operation]]
-
-    def operation(self, operation: ir.Operation) -> ir.Block:
-        new = self.rebuilt(operation)
-        match new:
-            case ir.Apply() if operation in self.exponents:
-                new = replace(new, function="exp2", operands=(self.exponents[operation],))
-            case ir.Loop(arguments=arguments, body=body):
-                new = replace(new, body=(*self.following(arguments), *body))
-        return (new, *self.following(ir.results(operation)))
-
-    def following(self, values: tuple[ir.Value, ...]) -> ir.Block:
-        return tuple(new for value in values for new in self.after.get(value, ()))

@@ -21,6 +21,7 @@ from ninetoothed import ir
 from ninetoothed.dtypes import DType, PointerType, int1, int32
 from ninetoothed.expr import Expr, const, var
 from ninetoothed.lowering import Guard
+from ninetoothed.passes.operations import compared
 from ninetoothed.passes.reduction_match import match
 from ninetoothed.passes.scheduled import Buffer, ScheduledProgram
 from ninetoothed.passes.subtile import needs_same_slice
@@ -73,13 +74,8 @@ def sum_in_parts(program: ir.Program, loop: ir.For, after: ir.Block, partial: Pa
 
 def if_more(count: Expr, many: ir.Block, one: ir.Block) -> ir.Block:
     """Branch to `many` where `count` is more than 1, and to `one` elsewhere."""
-    number, single, is_more = ir.Value(ir.TileType(int32)), ir.Value(ir.TileType(int32)), ir.Value(ir.TileType(int1))
-    return (
-        ir.Index(number, count),
-        ir.Constant(single, 1),
-        ir.Apply((is_more,), "gt", (number, single)),
-        ir.If(is_more, many, one),
-    )
+    is_more, condition = compared("gt", count, const(1))
+    return (*condition, ir.If(is_more, many, one))
 
 
 def around(program: ir.Program, loop: ir.For) -> tuple[ir.Block, ir.Block]:

@@ -17,7 +17,7 @@ from ninetoothed import dtypes, ir
 from ninetoothed.dtypes import DType, PointerType
 from ninetoothed.expr import Facts, bounds
 from ninetoothed.ir import Apply, Value
-from ninetoothed.ir.lanes import is_repetition
+from ninetoothed.ir.lanes import is_repetition, with_lanes
 from ninetoothed.passes.operations import producers
 from ninetoothed.passes.overhang.masks import MaskBuilder
 
@@ -55,9 +55,7 @@ def _bounds(value: Value, producers: Producers, facts: Facts) -> Interval:
     assert isinstance(dtype, DType), "nothing is divided or shifted by pointers"
     match producers.get(_repeated(value, producers)):
         case ir.Index(expr=e, lanes=lanes):
-            for lane in lanes:
-                facts = facts.bind(lane.name, 0, lane.count - 1)
-            return bounds(e, facts)
+            return bounds(e, with_lanes(facts, lanes))
         case ir.Constant(value=number):
             return number, number
         case Apply(function="add" | "mul" | "and" | "mod" as function, operands=operands):

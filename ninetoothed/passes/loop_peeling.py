@@ -21,6 +21,7 @@ from dataclasses import dataclass, replace
 
 from ninetoothed import ir
 from ninetoothed.expr import Expr, Facts, const, divisor, minimum, simplify, var
+from ninetoothed.ir.lanes import with_lanes
 from ninetoothed.ir.rewriter import access_at
 from ninetoothed.lowering import Guard
 from ninetoothed.passes.guards import unimplied
@@ -83,7 +84,7 @@ class _Peeler(ir.Rewriter):
         for operation in loop.body:
             if isinstance(operation, ir.Load | ir.Store) and operation not in self.tma_tiles:
                 access = operation.access
-                facts = _with_lanes(self.facts, access)
+                facts = with_lanes(self.facts, access.lanes)
                 guards = (unimplied(guard, access.guards, facts) for guard in access.guards)
                 yield operation, replace(access, guards=tuple(filter(None, guards)))
 
@@ -136,12 +137,6 @@ def _limit(counter: str, access: ir.Access, guard: Guard) -> Expr | None:
     return (room + taken) // growth + 1 if growth > 0 else None
 
 
-def _with_lanes(facts: Facts, access: ir.Access) -> Facts:
-    for lane in access.lanes:
-        facts = facts.bind(lane.name, 0, lane.count - 1)
-    return facts
-
-
 def _fresh(counter: str, facts: Facts) -> str:
     """Name a counter; the numbers that tracing ends names with do not start with 0."""
     name = re.sub(r"_\d+$", "", counter)
@@ -169,7 +164,7 @@ class _UnmaskedRounds(ir.Cloner):
 
     def access(self, operation: ir.Load | ir.Store) -> ir.Access:
         access = self.guarded.get(operation, operation.access)
-        facts = _with_lanes(self.facts, access)
+        facts = with_lanes(self.facts, access.lanes)
         moved = access_at(access, self.at)
         guards = tuple(guard for guard in moved.guards if not self.holds(guard, facts))
         return replace(moved, guards=guards, bindings=self.bindings(access.bindings))

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TypeGuard
 
 from ninetoothed import ir
+from ninetoothed.dtypes import int1, int32
+from ninetoothed.expr import Expr
 from ninetoothed.language.primitive import Effect
 
 
@@ -30,6 +34,18 @@ def producers(block: ir.Block) -> dict[ir.Value, ir.Operation]:
     return {result: operation for operation in ir.walk(block) for result in ir.results(operation)}
 
 
+def compared(function: str, a: Expr, b: Expr, bindings: ir.Bindings = ()) -> tuple[ir.Value, ir.Block]:
+    """Compare two integers: the result, and the operations that compute it."""
+    left, right, result = (ir.Value(ir.TileType(dtype)) for dtype in (int32, int32, int1))
+    first, second = ir.Index(left, a, bindings=bindings), ir.Index(right, b, bindings=bindings)
+    return result, (first, second, ir.Apply((result,), function, (left, right)))
+
+
+def replaced(block: ir.Block, new: Mapping[ir.Operation, ir.Block]) -> ir.Block:
+    """Put others for some operations of a block."""
+    return tuple(each for operation in block for each in new.get(operation, (operation,)))
+
+
 def readers(block: ir.Block) -> dict[ir.Value, list[ir.Operation]]:
     """Return the operations that read each value of a block, yields of nested blocks aside."""
     found: dict[ir.Value, list[ir.Operation]] = {}
@@ -37,3 +53,20 @@ def readers(block: ir.Block) -> dict[ir.Value, list[ir.Operation]]:
         for value in ir.reads(operation):
             found.setdefault(value, []).append(operation)
     return found
+
+
+@dataclass(kw_only=True)
+class Inserter(ir.Rewriter):
+    """Puts others for some operations, and after the definitions of values the operations that are to follow."""
+
+    instead: Mapping[ir.Operation, ir.Operation]
+    after: Mapping[ir.Value, Sequence[ir.Operation]]
+
+    def operation(self, operation: ir.Operation) -> ir.Block:
+        new = self.instead.get(operation) or self.rebuilt(operation)
+        if isinstance(new, ir.Loop):
+            new = replace(new, body=(*self.following(new.arguments), *new.body))
+        return (new, *self.following(ir.results(operation)))
+
+    def following(self, values: tuple[ir.Value, ...]) -> ir.Block:
+        return tuple(new for value in values for new in self.after.get(value, ()))

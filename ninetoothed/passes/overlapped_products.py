@@ -20,8 +20,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ninetoothed import ir
-from ninetoothed.dtypes import int1, int32
 from ninetoothed.expr import Expr, maximum, var
+from ninetoothed.passes.operations import compared
 from ninetoothed.passes.product_rounds import Round, rounds_of
 
 _Values = tuple[ir.Value, ...]
@@ -91,7 +91,7 @@ class _Overlapped:
             state = self._loop(each, state, block)
         total = self._added(last, state.weights, state.scaled, {last.loop.variable: stop - 1}, block)
         yields = (*state.others[: last.total], total, *state.others[last.total :])
-        has_any, condition = _is_less(self.start, stop)
+        has_any, condition = compared("lt", self.start, stop)
         outcomes = ir.Outcome.of(yields, self.rounds[0].loop.initial, last.loop.results)
         return (*condition, ir.If(has_any, tuple(block), outcomes=outcomes))
 
@@ -116,7 +116,7 @@ class _Overlapped:
         then = self._branches((own,), scores, initial, then_body)
         other = self._branches(others, scores, initial, else_body)
         results = then.like()
-        is_own, condition = _is_less(self.start, own.loop.stop)
+        is_own, condition = compared("lt", self.start, own.loop.stop)
         outcomes = ir.Outcome.of(then.values, other.values, results.values)
         block += (*condition, ir.If(is_own, tuple(then_body), tuple(else_body), outcomes))
         return results
@@ -164,9 +164,3 @@ def _middle(
     block += (*here.block(own.middle), *here.block(own.scaling))
     others = tuple(map(here.value, own.without_total(own.loop.yields)))
     return _State(others, here.value(own.scaled), here.value(own.weights))
-
-
-def _is_less(first: Expr, second: Expr) -> tuple[ir.Value, ir.Block]:
-    """Compare two integers: the result, and the operations that compute it."""
-    one, other, result = ir.Value(ir.TileType(int32)), ir.Value(ir.TileType(int32)), ir.Value(ir.TileType(int1))
-    return result, (ir.Index(one, first), ir.Index(other, second), ir.Apply((result,), "lt", (one, other)))

@@ -21,10 +21,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from ninetoothed import ir
-from ninetoothed.dtypes import int1, int32
 from ninetoothed.expr import Expr, const, var
 from ninetoothed.passes.fix_up import FixUp, PartialSum, around, if_more, sum_in_parts, with_fix_up
-from ninetoothed.passes.operations import producers
+from ninetoothed.passes.operations import compared, producers
 from ninetoothed.passes.reduction_match import match
 from ninetoothed.passes.remainder import PART, PARTS, SLOT, Remainder
 from ninetoothed.passes.scheduled import ScheduledProgram
@@ -116,14 +115,8 @@ def _if_stored(block: ir.Block, end: ir.Block) -> ir.Block:
     first = {lane.name: 0 for lane in accesses[0].lanes}
     for guard in accesses[0].guards:
         if guard.upper and _is_least(guard.index, first) and first.keys().isdisjoint(guard.size.variables):
-            index, size = ir.Value(ir.TileType(int32)), ir.Value(ir.TileType(int32))
-            is_inside = ir.Value(ir.TileType(int1))
-            block = (
-                ir.Index(index, guard.index.subs(first)),
-                ir.Index(size, guard.size),
-                ir.Apply((is_inside,), "lt", (index, size)),
-                ir.If(is_inside, block),
-            )
+            is_inside, condition = compared("lt", guard.index.subs(first), guard.size)
+            block = (*condition, ir.If(is_inside, block))
     return block
 
 

@@ -21,7 +21,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from ninetoothed import ir
-from ninetoothed.passes.operations import producers
+from ninetoothed.passes.operations import producers, replaced
 from ninetoothed.passes.reduction_match import SummedProduct, summed_products
 
 # The rows of the instruction, and the most rows of a tile that are turned into columns.
@@ -76,8 +76,7 @@ def _turned(loop: ir.For, sums: tuple[SummedProduct, ...], defined_by: Mapping[i
         new[each.add] = (replace(each.add, results=(end,), operands=(product, argument)),)
         carried.append(ir.Carried(before[-1].result, argument, end, final))
         after.append(ir.Apply((each.sum.result,), "permute", (final,), (("dims", (1, 0)),)))
-    body = tuple(each for operation in loop.body for each in new.get(operation, (operation,)))
-    return (*before, replace(loop, carried=tuple(carried), body=body), *after)
+    return (*before, replace(loop, carried=tuple(carried), body=replaced(loop.body, new)), *after)
 
 
 def _start(initial: ir.Value, defined_by: Mapping[ir.Value, ir.Operation]) -> ir.Apply:

@@ -19,6 +19,7 @@ from typing import Any
 from ninetoothed import ir
 from ninetoothed.dtypes import PointerType
 from ninetoothed.expr import Expr, Facts, divisor, is_nonnegative
+from ninetoothed.ir.lanes import with_lanes
 from ninetoothed.lowering import Guard
 from ninetoothed.passes.guards import unimplied
 from ninetoothed.passes.operations import is_dot, readers
@@ -171,9 +172,7 @@ def tile_of(program: ir.Program, access: ir.Access) -> TmaTile | None:
     parameter = program.parameter(access.parameter)
     if access.bindings or access.other != 0 or parameter.wide:
         return None
-    facts = program.facts
-    for lane in access.lanes:
-        facts = facts.bind(lane.name, 0, lane.count - 1)
+    facts = with_lanes(program.facts, access.lanes)
     guards = filter(None, (unimplied(guard, access.guards, facts) for guard in access.guards))
     if not all(_is_own(guard, access, parameter, facts) for guard in guards):
         return None

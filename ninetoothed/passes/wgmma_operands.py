@@ -16,10 +16,10 @@ in every round. Operands that are used as they were loaded are in shared memory 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ninetoothed import ir
-from ninetoothed.passes.operations import is_dot, producers
+from ninetoothed.passes.operations import Inserter, is_dot, producers
 
 _REGISTER = 32  # bits
 
@@ -30,7 +30,18 @@ def keep_in_shared_memory(program: ir.Program) -> ir.Program | None:
     loops = (operation for operation in ir.walk(program.body) if isinstance(operation, ir.Loop))
     operands = (value for loop in loops for value in _unchanged(loop) if not is_in_memory(value, defined_by))
     moved = {value: ir.Value(value.type, value.hint) for value in operands if _REGISTER >= value.type.dtype.bits}
-    return replace(program, body=_Mover(moved=moved).block(program.body)) if moved else None
+    after = {value: [_move(value, new)] for value, new in moved.items()}
+    products = [o for o in ir.walk(program.body) if is_dot(o) and o.operands[0] in moved]
+    new: dict[ir.Operation, ir.Operation] = {
+        each: replace(each, operands=(moved[each.operands[0]], *each.operands[1:])) for each in products
+    }
+    return replace(program, body=Inserter(instead=new, after=after).block(program.body)) if moved else None
+
+
+def _move(value: ir.Value, new: ir.Value) -> ir.Apply:
+    attributes = {"asm": "mov.b32 $0, $1;", "constraints": "=r,r", "is_pure": False}
+    attributes["pack"] = _REGISTER // value.type.dtype.bits
+    return ir.Apply((new,), "inline_asm_elementwise", (value,), tuple(attributes.items()))
 
 
 def _unchanged(loop: ir.Loop) -> Iterator[ir.Value]:
@@ -51,26 +62,3 @@ def is_in_memory(value: ir.Value, defined_by: Mapping[ir.Value, ir.Operation]) -
     while isinstance(producer, ir.Apply) and producer.primitive.is_view and not producer.operands[0].type.is_scalar:
         producer = defined_by.get(producer.operands[0])
     return isinstance(producer, ir.Load)
-
-
-@dataclass(kw_only=True)
-class _Mover(ir.Rewriter):
-    """Moves values in `moved` once they are defined, and lets products read what they were moved to."""
-
-    moved: Mapping[ir.Value, ir.Value]
-
-    def operation(self, operation: ir.Operation) -> ir.Block:
-        new = self.rebuilt(operation)
-        match new:
-            case ir.Apply(operands=(left, *others)) if is_dot(new):
-                new = replace(new, operands=(self.moved.get(left, left), *others))
-            case ir.Loop(arguments=arguments, body=body):
-                new = replace(new, body=(*self.moves(arguments), *body))
-        return (new, *self.moves(ir.results(operation)))
-
-    def moves(self, values: tuple[ir.Value, ...]) -> Iterator[ir.Apply]:
-        for value in values:
-            if value in self.moved:
-                attributes = {"asm": "mov.b32 $0, $1;", "constraints": "=r,r", "is_pure": False}
-                attributes["pack"] = _REGISTER // value.type.dtype.bits
-                yield ir.Apply((self.moved[value],), "inline_asm_elementwise", (value,), tuple(attributes.items()))

@@ -129,7 +129,7 @@ class Equalities:
             return False
         if not is_nonnegative(units[0] - 1, self._facts[0]):
             return False
-        self._add(_quotient(a, units[0]), _quotient(b, units[0]))
+        self._add(a // units[0], b // units[0])
         return True
 
     def _unit(self, term: tuple[Monomial, int]) -> Expr:
@@ -146,13 +146,10 @@ class Equalities:
 
     def _digits(self, e: Expr, unit: Expr) -> tuple[Expr, Expr]:
         """Write an expression as `unit * high + low`."""
-        high = {}
-        for monomial, coefficient in e.terms:
-            term = Expr(((monomial, coefficient),))
-            if term.variables & self._names and _is_multiple(term, unit):
-                high[monomial] = coefficient
-        multiple = build(high)
-        return _quotient(multiple, unit), e - multiple
+        terms = [Expr((term,)) for term in e.terms]
+        multiples = [term for term in terms if term.variables & self._names and term % unit == 0]
+        high = sum((term // unit for term in multiples), start=const(0))
+        return high, e - high * unit
 
     def _are_below(self, unit: Expr, *lows: Expr) -> bool:
         """Tell whether numbers lie in one range of `unit` numbers."""
@@ -188,29 +185,6 @@ class Equalities:
     def _is_one(self, a: Expr, b: Expr) -> bool:
         """Tell whether two sides are one expression, and one number."""
         return a == b and self._is_same(a)
-
-
-def _is_multiple(term: Expr, unit: Expr) -> bool:
-    ((monomial, coefficient),) = term.terms
-    ((sizes, factor),) = unit.terms
-    rest = list(monomial)
-    for atom in sizes:
-        if atom not in rest:
-            return False
-        rest.remove(atom)
-    return coefficient % factor == 0
-
-
-def _quotient(e: Expr, unit: Expr) -> Expr:
-    """Divide an expression of which each term is a multiple."""
-    ((sizes, factor),) = unit.terms
-    terms = {}
-    for monomial, coefficient in e.terms:
-        rest = list(monomial)
-        for atom in sizes:
-            rest.remove(atom)
-        terms[tuple(rest)] = coefficient // factor
-    return build(terms)
 
 
 def variables(names: Iterable[str]) -> tuple[Pair, ...]:

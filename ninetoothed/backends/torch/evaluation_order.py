@@ -41,8 +41,8 @@ class _Builder:
         steps: list[Step] = []
         for operation in reversed(block):
             used = set(ir.reads(operation))
-            if nested := _nested(operation):
-                inner = set().union(*(self.block(*part) for part in nested)) - _own(operation)
+            if regions := ir.regions(operation):
+                inner = set().union(*(self.block(block, yields) - {*own} for block, own, yields in regions))
                 self.free[operation] = tuple(inner | used)
                 used |= inner
             unread = [value for value in ir.results(operation) if value not in read]
@@ -50,25 +50,3 @@ class _Builder:
             read |= used
         self.steps[id(block)] = tuple(steps[::-1])
         return read - defined
-
-
-def _own(operation: ir.Operation) -> set[ir.Value]:
-    """Return the values that are known only inside the blocks of an operation."""
-    match operation:
-        case ir.Loop():
-            return set(operation.arguments)
-        case ir.Apply() if isinstance(combine := operation.attribute("combine"), ir.Lambda):
-            return set(combine.arguments)
-    return set()
-
-
-def _nested(operation: ir.Operation) -> tuple[tuple[ir.Block, tuple[ir.Value, ...]], ...]:
-    """Return the blocks in an operation, each with the values that must outlive it."""
-    match operation:
-        case ir.Loop():
-            return ((operation.body, operation.yields),)
-        case ir.If():
-            return (operation.then_body, operation.then_yields), (operation.else_body, operation.else_yields)
-        case ir.Apply() if isinstance(combine := operation.attribute("combine"), ir.Lambda):
-            return ((combine.body, combine.yields),)
-    return ()

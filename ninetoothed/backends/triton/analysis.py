@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from ninetoothed import ir
 from ninetoothed.expr import var
-from ninetoothed.ir import Apply, Block, Constant, If, Index, Loop, Operation, Value
+from ninetoothed.ir import Apply, Block, Constant, Index, Operation, Value
 from ninetoothed.ir.lanes import is_repetition
 from ninetoothed.passes.operations import is_ordered
 
@@ -158,21 +158,14 @@ def _visit(
             analysis.loads.setdefault(key, []).append((position, operation))
         if isinstance(operation, ir.Load | ir.Store):
             analysis.guard_counts[guard_key(operation.access)] += 1
-        for index, (nested, inner_arguments, inner_yields) in enumerate(_nested(operation)):
+        for index, (nested, inner_arguments, inner_yields) in enumerate(
+            ir.regions(operation) if ir.blocks(operation) else ()
+        ):
             nested_key = key_of(operation, index)
             analysis.parents[nested_key] = (key, position)
             _visit(analysis, nested_key, nested, inner_arguments, inner_yields)
     for value in yields:
         analysis.uses.setdefault(value, []).append(ValueUse(key, END, None))
-
-
-def _nested(operation: Operation):
-    match operation:
-        case Loop():
-            yield operation.body, operation.arguments, operation.yields
-        case If():
-            yield operation.then_body, (), operation.then_yields
-            yield operation.else_body, (), operation.else_yields
 
 
 def guard_key(access: ir.Access):

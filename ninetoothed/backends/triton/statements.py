@@ -297,9 +297,7 @@ def _if(context: EmitContext, operation: ir.If, place: OperationPlace) -> None:
     read: dict[str, set[Any]] = {}
     left: dict[str, Any] = {}
     ended: set[str] = set()
-    for index, (body, yields) in enumerate(
-        ((operation.then_body, operation.then_yields), (operation.else_body, operation.else_yields))
-    ):
+    for index, (body, _, yields) in enumerate(ir.regions(operation)):
         context.written, context.read = map(_copied, before)
         context.texts.holders = dict(holders)
         context.scopes.append(TextBlock(left=left, inner=ended))

@@ -14,6 +14,7 @@ from ninetoothed.backends.triton import index_width, syntax
 from ninetoothed.backends.triton.context import EmitContext, ValueText
 from ninetoothed.backends.triton.integers import ExprPrinter, terms
 from ninetoothed.expr import Expr, Facts, const, var
+from ninetoothed.ir.lanes import with_lanes
 
 NONE: frozenset[int] = frozenset()
 
@@ -42,9 +43,7 @@ class TilePrinter:
     def of(
         cls, context: EmitContext, lanes, type: ir.TileType, bindings: ir.Bindings, wide: bool = False
     ) -> TilePrinter:
-        facts = context.facts
-        for lane in lanes:
-            facts = facts.bind(lane.name, 0, lane.count - 1)
+        facts = with_lanes(context.facts, lanes)
         texts = {name: index_width.bound(context, value, wide) for name, value in bindings}
         return cls(context, tuple(lanes), type.lanes, texts, facts, wide)
 

@@ -7,14 +7,7 @@ import ast
 from ninetoothed import ir
 from ninetoothed.backends.triton import barriers, syntax
 from ninetoothed.backends.triton.context import EmitContext, ValueText
-from ninetoothed.backends.triton.functions.values import dtype_node, whole
-
-
-def _random(context: EmitContext, operation: ir.Apply, operands: list[ValueText]) -> ValueText:
-    seed, offset = whole(operation, operands)
-    rounds = operation.attribute("n_rounds", 10)
-    node = syntax.call(f"tl.{operation.function}", seed, offset, n_rounds=None if rounds == 10 else rounds)
-    return ValueText(node, operation.results[0].type.lanes)
+from ninetoothed.backends.triton.functions.values import called, dtype_node, whole
 
 
 def _device_assert(context: EmitContext, operation: ir.Apply, operands: list[ValueText]) -> ValueText:
@@ -41,7 +34,7 @@ def _inline_asm(context: EmitContext, operation: ir.Apply, operands: list[ValueT
 
 
 FUNCTIONS = {
-    **dict.fromkeys(("rand", "randn", "randint", "randint4x"), _random),
+    **dict.fromkeys(("rand", "randn", "randint", "randint4x"), called(n_rounds=10)),
     "device_assert": _device_assert,
     "debug_barrier": _debug_barrier,
     "inline_asm_elementwise": _inline_asm,

@@ -7,7 +7,7 @@ import math
 from ninetoothed import dtypes, ir
 from ninetoothed.backends.triton import syntax
 from ninetoothed.backends.triton.context import EmitContext, ValueText
-from ninetoothed.backends.triton.functions.values import dtype_node, retyped, whole
+from ninetoothed.backends.triton.functions.values import called, dtype_node, retyped, whole
 from ninetoothed.dtypes import DType, PointerType
 
 
@@ -63,12 +63,6 @@ def _scan(context: EmitContext, operation: ir.Apply, operands: list[ValueText]) 
     return retyped(ValueText(node, operation.result.type.lanes), actual, operation.result.type.dtype)
 
 
-def _sort(context: EmitContext, operation: ir.Apply, operands: list[ValueText]) -> ValueText:
-    descending = True if operation.attribute("descending") else None
-    node = syntax.call("tl.sort", *whole(operation, operands), descending=descending)
-    return ValueText(node, operation.result.type.lanes)
-
-
 def _histogram(context: EmitContext, operation: ir.Apply, operands: list[ValueText]) -> ValueText:
     node, *mask = whole(operation, operands)
     if operation.operands[0].type.dtype.bits != 32:  # which Triton counts wrongly, or not at all
@@ -80,6 +74,6 @@ def _histogram(context: EmitContext, operation: ir.Apply, operands: list[ValueTe
 FUNCTIONS = {
     **dict.fromkeys("sum max min xor_sum argmax argmin".split(), _reduction),
     **dict.fromkeys(("cumsum", "cumprod"), _scan),
-    "sort": _sort,
+    "sort": called(descending=False),
     "histogram": _histogram,
 }

@@ -8,7 +8,7 @@ from ninetoothed import ir
 from ninetoothed.backends.triton import syntax
 from ninetoothed.backends.triton.context import EmitContext, ValueText
 from ninetoothed.backends.triton.functions.reductions import summed
-from ninetoothed.backends.triton.functions.values import materialise, retyped, whole
+from ninetoothed.backends.triton.functions.values import called, materialise, retyped, whole
 
 
 def _same(context: EmitContext, operation: ir.Apply, operands: list[ValueText]) -> ValueText:
@@ -63,14 +63,6 @@ def _permute(context: EmitContext, operation: ir.Apply, operands: list[ValueText
     return ValueText(syntax.call("tl.permute", operand.node, dims), shape)
 
 
-def _join(context: EmitContext, operation: ir.Apply, operands: list[ValueText]) -> ValueText:
-    return ValueText(syntax.call("tl.join", *whole(operation, operands)), operation.result.type.lanes)
-
-
-def _split(context: EmitContext, operation: ir.Apply, operands: list[ValueText]) -> ValueText:
-    return ValueText(syntax.call("tl.split", *whole(operation, operands)), operation.results[0].type.lanes)
-
-
 def _cat(context: EmitContext, operation: ir.Apply, operands: list[ValueText]) -> ValueText:
     """Join along a new first axis, which keeps elements in order; `tl.cat` may reorder them."""
     joined = syntax.call("tl.permute", syntax.call("tl.join", *whole(operation, operands)), (1, 0))
@@ -83,20 +75,15 @@ def _flip(context: EmitContext, operation: ir.Apply, operands: list[ValueText]) 
     return ValueText(syntax.call("tl.flip", *whole(operation, operands), axis), operation.result.type.lanes)
 
 
-def _gather(context: EmitContext, operation: ir.Apply, operands: list[ValueText]) -> ValueText:
-    node = syntax.call("tl.gather", *whole(operation, operands), axis=operation.attribute("axis"))
-    return ValueText(node, operation.result.type.lanes)
-
-
 FUNCTIONS = {
     "full": _same,
     "broadcast": _same,
     "expand_dims": _expand_dims,
     "reshape": _reshape,
     "permute": _permute,
-    "join": _join,
-    "split": _split,
+    "join": called(),
+    "split": called(),
     "cat": _cat,
     "flip": _flip,
-    "gather": _gather,
+    "gather": called(axis=None),
 }

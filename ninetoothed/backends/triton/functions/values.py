@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import math
 import struct
+from collections.abc import Callable
+from typing import Any
 
 from ninetoothed import dtypes, ir
 from ninetoothed.backends.triton import syntax
@@ -100,6 +102,21 @@ def materialise(text: ValueText, type: ir.TileType) -> ast.expr:
 def whole(operation: ir.Apply, operands: list[ValueText]) -> list[ast.expr]:
     """Return the operands broadcast to all their lanes."""
     return [materialise(text, value.type) for text, value in zip(operands, operation.operands, strict=True)]
+
+
+def called(**defaults: Any) -> Callable[[EmitContext, ir.Apply, list[ValueText]], ValueText]:
+    """Make the printer of a call of Triton's of the same name, of whole operands and of attributes.
+
+    defaults: those of Triton's, which are left out.
+    """
+
+    def text(context: EmitContext, operation: ir.Apply, operands: list[ValueText]) -> ValueText:
+        attributes = ((name, operation.attribute(name, default)) for name, default in defaults.items())
+        given = {name: value for name, value in attributes if value != defaults[name]}
+        node = syntax.call(f"tl.{operation.function}", *whole(operation, operands), **given)
+        return ValueText(node, operation.results[0].type.lanes)
+
+    return text
 
 
 def union(*shapes: tuple[int, ...]) -> tuple[int, ...]:
