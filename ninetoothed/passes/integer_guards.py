@@ -143,7 +143,7 @@ class _Guards(ir.Rewriter):
     def _divisor(self, builder: MaskBuilder, divisor: Value) -> Value:
         if divisor not in self.divisors:
             zero, one = (builder.number(number, divisor.type) for number in (0, 1))
-            is_zero = builder.together("eq", divisor, zero, dtypes.int1)
+            is_zero = builder.together("eq", divisor, zero)
             self.divisors[divisor] = Value(divisor.type, "divisor")
             builder.emit(Apply((self.divisors[divisor],), "where", (is_zero, one, divisor)))
         return self.divisors[divisor]
@@ -158,8 +158,8 @@ class _Guards(ir.Rewriter):
         tests += [("le", last)] if high is None or high > last else []
         within = None
         for function, number in tests:
-            test = builder.together(function, distance, builder.number(number, type), dtypes.int1)
-            within = test if within is None else builder.together("and", within, test, dtypes.int1)
+            test = builder.together(function, distance, builder.number(number, type))
+            within = test if within is None else builder.together("and", within, test)
         if within is None:
             return operation
         if operation.function == "rshift" and type.dtype.category == "int":

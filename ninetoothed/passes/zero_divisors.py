@@ -101,9 +101,9 @@ class _Divisions(ir.Rewriter):
         divisor = division.operands[1]
         builder = MaskBuilder(self.facts, self.index_type, division.location)
         with builder.block() as operations:
-            holds = builder.together("ne", divisor, builder.number(0, divisor.type), dtypes.int1)
+            holds = builder.together("ne", divisor, builder.number(0, divisor.type))
             left = _left(builder, lanes[division.result], lanes, {})
-            holds = holds if left is None else builder.together("or", holds, left, dtypes.int1)
+            holds = holds if left is None else builder.together("or", holds, left)
             operations.append(Apply((), "device_assert", (holds,), (("message", MESSAGE),), location=division.location))
         return operations
 
@@ -117,8 +117,8 @@ def _left(builder: MaskBuilder, taken: _Taken | None, lanes: Lanes, known: dict[
             mask = _mask(builder, operation)
             mask = builder.apply("invert", (mask,), mask.type) if is_inside else mask
             later = _left(builder, _further(operation, lanes), lanes, known)
-            known[taker] = mask if later is None else builder.together("or", mask, later, dtypes.int1)
-        left = known[taker] if left is None else builder.together("and", left, known[taker], dtypes.int1)
+            known[taker] = mask if later is None else builder.together("or", mask, later)
+        left = known[taker] if left is None else builder.together("and", left, known[taker])
     return left
 
 
@@ -156,7 +156,7 @@ def _in_bounds(builder: MaskBuilder, access: ir.Access) -> Value:
         limits += [("ge", guard.index)] if guard.lower else []
         for function, expr in limits:
             index = builder.stretched(builder.index(expr, access.lanes, access.bindings, access.type), access.type)
-            inside = builder.together(function, index, builder.number(0, index.type), dtypes.int1)
-            mask = inside if mask is None else builder.together("and", mask, inside, dtypes.int1)
+            inside = builder.together(function, index, builder.number(0, index.type))
+            mask = inside if mask is None else builder.together("and", mask, inside)
     assert mask is not None, "the access has guards"
     return mask

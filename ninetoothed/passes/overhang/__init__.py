@@ -9,7 +9,7 @@ products along their depth, atomics, assertions) leave overhang out. A mask is e
 
   * not if no later use reads these lanes (`observed`), such as the rows of a product that are never written;
   * not if the lanes are known to hold a neutral number (`contents`), such as 0 in `sum(x * x)`;
-  * and not if a load can fill its overhang with the number that its uses need, such as -inf for a softmax.
+  * and not if a load can fill its overhang with the number that its uses need (`fills`), such as -inf for a softmax.
 
 An assignment whose value depends on what the variable held (`assign`) keeps that value where another operand is
 overhang: `total += x[i]` adds nothing there.

@@ -8,7 +8,7 @@ Lanes that are overhang of the old value itself stay that: `x = x - sum(x) / n` 
 
 from __future__ import annotations
 
-import operator
+from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -41,7 +41,8 @@ class _VariableUpdate:
         self.rewriter, self.old, self.rooms = rewriter, old, rooms or frozenset()
         self.known: dict[Value, TrackedTile] = {old: rewriter.tile(old)}
         self.dependent: dict[Value, bool] = {old: True}
-        self.without: dict[Value, tuple[OverhangEdge, ...]] = {}
+        # Of `a + x[i]`, where `a` stays past the edges of x[i]: these edges.
+        self.without: dict[Value, tuple[OverhangEdge, ...]] = defaultdict(tuple)
         self.inherited: dict[Value, frozenset[OverhangEdge]] = {old: frozenset(self.known[old].edges)}
 
     def depends(self, raw: Value) -> bool:
@@ -73,10 +74,6 @@ class _VariableUpdate:
         bounds = (edge for edge in edges if isinstance(edge, BoundEdge))
         return tuple(new for edge in bounds if (new := moved(self.rewriter, edge, operation)) is not None)
 
-    def lacks(self, raw: Value) -> tuple[OverhangEdge, ...]:
-        """Return the edges past which a part is without an operand that was overhang there."""
-        return self.without.get(raw, ())
-
     def of(self, raw: Value) -> TrackedTile:
         """Return the tile of a value in the new program."""
         if raw not in self.known:
@@ -90,24 +87,22 @@ class _VariableUpdate:
             return self.rewriter.tile(raw)
         if operation.function == "assign":
             tile = self.of(operation.operands[1])
-            self.without[raw] = self.lacks(operation.operands[1])
+            self.without[raw] = self.without[operation.operands[1]]
             return tile
-        if operation.primitive.is_elementwise and not operation.primitive.effect.writes:
-            return self.joined(operation)
-        if operation.function == "dot" and len(operation.operands) == 3 and self.depends(operation.operands[2]):
+        is_accumulated = operation.function == "dot" and any(map(self.depends, operation.operands[2:]))
+        if is_accumulated or (operation.primitive.is_elementwise and not operation.primitive.effect.writes):
             return self.joined(operation)
         if operation.primitive.moves_lanes:
             inner = self.of(operation.operands[0])
-            self.without[raw] = self.moved(self.lacks(operation.operands[0]), operation)
-            if inner.value is self.rewriter.value(operation.operands[0]):
-                value = self.rewriter.value(raw)
-            else:
-                value = self.again(operation, (inner.value,))
-            return TrackedTile(value, carried(self.rewriter, operation, inner).edges)
+            self.without[raw] = self.moved(self.without[operation.operands[0]], operation)
+            return TrackedTile(self.again(operation, [inner]), carried(self.rewriter, operation, inner).edges)
         return self.rewriter.tile(raw)
 
-    def again(self, operation: ir.Apply, operands: tuple[Value, ...]) -> Value:
-        """Emit an operation with other operands."""
+    def again(self, operation: ir.Apply, tiles: list[TrackedTile]) -> Value:
+        """Compute an operation again where its operands are others."""
+        operands = tuple(tile.value for tile in tiles)
+        if operands == tuple(map(self.rewriter.value, operation.operands)):
+            return self.rewriter.value(operation.result)
         value = Value(operation.result.type, operation.result.hint)
         self.rewriter.builder.emit(replace(operation, operands=operands, results=(value,)))
         return value
@@ -117,36 +112,28 @@ class _VariableUpdate:
         rewriter, raw = self.rewriter, operation.result
         tiles = [self.of(operand) for operand in operation.operands]
         position = self.base(operation, tiles)
-        value, normal = self.rewritten(operation, tiles)
+        value = self.again(operation, tiles)
+        normal = joined(rewriter, operation, tiles, value)
         if position is None:
-            return joined(rewriter, operation, tiles, value)
+            return normal
+        normal = rewriter.tile(raw) if value is rewriter.value(raw) else normal
         base, others = tiles[position], tiles[:position] + tiles[position + 1 :]
         own = distinct((*base.edges, *(edge for edge in normal.edges if edge in self.inherits(raw))))
         met = normal.edges if operation.function == "dot" else distinct(edge for each in others for edge in each.edges)
         lost = self.lost(operation, met, position, own)
-        self.without[raw] = distinct((*self.lacks(operation.operands[position]), *(e for e in lost if e in met)))
+        self.without[raw] = distinct((*self.without[operation.operands[position]], *(e for e in lost if e in met)))
         if lost:
             rewriter.settle((pair for each in others for pair in each.clashes), None, operation.location)
-        stays = bool(lost) and not self.is_neutral(operation, tiles, position, lost)
-        stays = stays and not rewriter.defers(base.value, lost)
+        is_neutral = len(others) == 1 and others[0].holds(contents.neutral(operation, 1 - position), lost)
+        stays = bool(lost) and not is_neutral and not rewriter.defers(base.value, lost)
         if stays:
             mask = rewriter.builder.mask_of_some(lost, value.type)
             value = rewriter.builder.choice(mask, value, base.value)
         # A lane past an edge may be past a lost one, too, and holds the part then.
         held = {edge: normal.held(edge) for edge in replace(base, edges=own).ends(rewriter.facts)}
-        known = {
-            e: number for e, number in held.items() if number is not None and (not stays or base.held(e) == number)
-        }
+        known = {edge: number for edge, number in held.items() if not stays or base.held(edge) == number}
         found = [(a, b) for a, b in clashes([base, *others]) if not (a in own and ends_later(a, b))]
         return TrackedTile(value, own, known, clashes=tuple(found))
-
-    def rewritten(self, operation: ir.Apply, tiles: list[TrackedTile]) -> tuple[Value, TrackedTile]:
-        """Compute an operation again where its operands are others; return its value, and its tile without a choice."""
-        rewriter, values = self.rewriter, tuple(tile.value for tile in tiles)
-        if all(map(operator.is_, values, map(rewriter.value, operation.operands))):
-            return rewriter.value(operation.result), rewriter.tile(operation.result)
-        value = self.again(operation, values)
-        return value, joined(rewriter, operation, tiles, value)
 
     def base(self, operation: ir.Apply, tiles: list[TrackedTile]) -> int | None:
         """Choose the operand that stays where another is overhang: a part of the old value, of the result's type."""
@@ -160,7 +147,7 @@ class _VariableUpdate:
         def order(place: int) -> tuple[int, int, int]:
             operand, edges = operation.operands[place], tiles[place].edges
             own = self.inherits(operand)
-            return len(self.lacks(operand)), sum(edge not in own for edge in edges), len(edges)
+            return len(self.without[operand]), sum(edge not in own for edge in edges), len(edges)
 
         return min(parts, key=order, default=None)
 
@@ -171,20 +158,10 @@ class _VariableUpdate:
 
         Of two parts, one of which is without an operand there, the other stays: `m += (x - m) * 0.5` leaves m.
         """
-        left = self.lacks(operation.operands[position])
-        met = distinct((*met, *(edge for raw in operation.operands for edge in self.lacks(raw) if edge not in left)))
+        left = self.without[operation.operands[position]]
+        met = distinct((*met, *(edge for raw in operation.operands for edge in self.without[raw] if edge not in left)))
         hidden = self.rooms if operation.result.type.lanes == self.old.type.lanes else frozenset()
         return [
             edge for edge in met
             if edge.fails and edge not in own and not (isinstance(edge, BoundEdge) and edge.room in hidden)
         ]  # fmt: skip
-
-    def is_neutral(
-        self, operation: ir.Apply, tiles: list[TrackedTile], position: int, lost: list[OverhangEdge]
-    ) -> bool:
-        """Tell whether the other operand's contents past the edges leave the part unchanged."""
-        if len(tiles) != 2:
-            return False
-        other = 1 - position
-        number = contents.neutral(operation, other)
-        return tiles[other].holds(number, lost)

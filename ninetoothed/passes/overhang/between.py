@@ -9,10 +9,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ninetoothed import dtypes, ir
+from ninetoothed import ir
 from ninetoothed.expr import Facts, const, simplify
-from ninetoothed.lowering import Guard
-from ninetoothed.passes.overhang import poison
 from ninetoothed.passes.overhang.edges import BoundEdge, with_lanes
 from ninetoothed.passes.overhang.tiles import TrackedTile, distinct
 
@@ -30,33 +28,19 @@ def passed(rewriter: OverhangRewriter, operation: ir.Apply) -> None:
     rooms = {guard: None if guard.lower else simplify(guard.size - guard.index, facts) for guard in access.guards}
     needed = [g for g, room in rooms.items() if unread is not None and room not in held and room not in unread]
     value, filled = inner.value, held.union(room for guard, room in rooms.items() if guard in needed)
-    mask = _mask(rewriter, access, needed)
+    # Within are lanes below the size, and those whose index is above -1.
+    bounds = [(guard.index, guard.size) for guard in needed if guard.upper]
+    bounds += [(const(-1), guard.index) for guard in needed if guard.lower]
+    lanes = [ir.Lane.of(axis, count) for axis, count in enumerate(access.type.lanes)]
+    mask = rewriter.builder.mask((BoundEdge.of(*bound, lanes, facts) for bound in bounds), access.type)
     if mask is not None:
         value = rewriter.builder.choice(mask, value, rewriter.builder.number(access.other, access.type))
         object.__setattr__(value, "hint", result.hint)
     tile = TrackedTile(value, distinct(rewriter.edges_of(access)))
-    if not rewriter.poison:
-        past = (edge for edge in _simple(tile, facts) if edge.room in filled)
-        tile = replace(tile, contents=dict.fromkeys(past, access.other))
-    rewriter.set(result, tile)
-    if rewriter.poison:
-        poison.fill(rewriter, result)
+    past = (edge for edge in _simple(tile, facts) if edge.room in filled)
+    rewriter.set_read(result, replace(tile, contents=dict.fromkeys(past, access.other)))
 
 
 def _simple(tile: TrackedTile, facts: Facts) -> list[BoundEdge]:
     """Return the edges of a tile past which lanes lie that one inequality tells."""
     return [edge for edge in tile.ends(facts) if isinstance(edge, BoundEdge) and not edge.reached]
-
-
-def _mask(rewriter: OverhangRewriter, access: ir.Access, guards: list[Guard]) -> ir.Value | None:
-    """Emit the mask of the lanes for which guards hold."""
-    builder, mask = rewriter.builder, None
-    lanes = tuple(ir.Lane.of(axis, count) for axis, count in enumerate(access.type.lanes))
-    for guard in guards:
-        place = BoundEdge.of(guard.index, guard.size, lanes, rewriter.facts)
-        inside = [("lt", guard.index, guard.size)] if guard.upper else []
-        inside += [("ge", guard.index, const(0))] if guard.lower else []
-        for function, index, size in inside:
-            one = builder.compared(function, index, size, place, access.type)
-            mask = one if mask is None else builder.together("and", mask, one, dtypes.int1)
-    return mask

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container
+from collections.abc import Container
 from typing import TYPE_CHECKING
 
 from ninetoothed import dtypes, ir
 from ninetoothed.expr import const
 from ninetoothed.ir import TileType
 from ninetoothed.ir.lanes import Told, forwards
-from ninetoothed.language.primitive import Number
-from ninetoothed.passes.overhang import edges as edges_
+from ninetoothed.passes.overhang import contents, edges as edges_
 from ninetoothed.passes.overhang.edges import BoundEdge, MaskEdge, OverhangEdge, mask_type, with_lanes
 from ninetoothed.passes.overhang.tiles import TrackedTile
 
@@ -54,17 +53,13 @@ def carried(
     operand: int = 0,
     result: int = 0,
     met: Container[OverhangEdge] = (),
-    held: Callable[[Number], bool] = lambda number: False,
     told: Told | None = None,
 ) -> TrackedTile:
-    """Make a result with the edges of an operand, less those that are `met` where lanes are combined.
-
-    held: tells whether the result holds a number past an edge if the operand does.
-    """
+    """Make a result with the edges of an operand, less those that are `met` where lanes are combined."""
     ends = dict.fromkeys((*tile.edges, *tile.ends(rewriter.facts)))
     carried = {edge: moved(rewriter, edge, operation, operand, result, told) for edge in ends if edge not in met}
     found = {edge: new for edge, new in carried.items() if new is not None}
-    known = {new: n for edge, new in found.items() if (n := tile.held(edge)) is not None and held(n)}
+    known = {new: n for edge, new in found.items() if contents.keeps(operation, n := tile.held(edge))}
     own = tuple(new for edge, new in found.items() if edge in tile.edges)
     pairs = tuple((found[a], found[b]) for a, b in tile.clashes if a in found and b in found)
     return TrackedTile(operation.results[result], own, known, clashes=pairs)

@@ -36,19 +36,15 @@ def _conjuncts(rewriter: OverhangRewriter, condition: Value) -> Iterator[Expr]:
     if operation.function == "and":
         for side in operation.operands:
             yield from _conjuncts(rewriter, side)
-    elif operation.function in ("lt", "le", "gt", "ge"):
+    elif operation.function in ("lt", "le", "gt", "ge", "eq"):
         a, b = (expression(rewriter, raw) for raw in operation.operands)
         if a is not None and b is not None:
-            low, high = (a, b) if operation.function in ("lt", "le") else (b, a)
-            # What is below the least of several numbers is below each.
-            least = high.sole_atom
-            for bound in least.operands if isinstance(least, Min) else (high,):
-                yield bound - low + (operation.function in ("le", "ge"))
-    elif operation.function == "eq":
-        a, b = (expression(rewriter, raw) for raw in operation.operands)
-        if a is not None and b is not None:
-            yield a - b + 1
-            yield b - a + 1
+            pairs = {"l": [(a, b)], "g": [(b, a)], "e": [(b, a), (a, b)]}[operation.function[0]]
+            for low, high in pairs:
+                # What is below the least of several numbers is below each.
+                least = high.sole_atom
+                for bound in least.operands if isinstance(least, Min) else (high,):
+                    yield bound - low + (operation.function in ("le", "ge", "eq"))
     elif operation.primitive.is_view:
         for e in _conjuncts(rewriter, operation.operands[0]):
             if (moved := _moved(e, operation)) is not None:
@@ -62,10 +58,7 @@ def expression(rewriter: OverhangRewriter, raw: Value) -> Expr | None:
             return const(int(number))
         case ir.Index(expr=e):
             return e
-        case ir.Apply(function="cast", operands=(inner,), results=(result,)) if result.type.dtype in (
-            dtypes.int32,
-            dtypes.int64,
-        ):
+        case ir.Apply(function="cast", operands=(inner,)) if raw.type.dtype in (dtypes.int32, dtypes.int64):
             return expression(rewriter, inner)
         case ir.Apply() as operation if operation.primitive.is_view:
             inside = expression(rewriter, operation.operands[0])

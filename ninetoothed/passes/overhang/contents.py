@@ -14,7 +14,7 @@ _EXACT = (0, 1, -1, math.inf, -math.inf)
 
 
 def computed(operation: ir.Apply, held: list[Number | None]) -> Number | None:
-    """Compute the result of an element-wise operation for the numbers that its operands hold."""
+    """Compute the result of an operation for the numbers that its operands hold."""
     dtype, function = operation.results[0].type.dtype, operation.function
     if function in ("and", "or") and dtype == int1:
         decisive = function == "or"
@@ -24,16 +24,26 @@ def computed(operation: ir.Apply, held: list[Number | None]) -> Number | None:
         if condition is None:
             return then if then is not None and then == otherwise else None
         return then if condition else otherwise
+    if function == "assign":
+        return held[1]
     known = [number for number in held if number is not None]
     if len(known) < len(held):
         return None
-    if operation.primitive.moves_lanes or function in ("cast", "assign"):
+    if keeps(operation, known[0]):
+        return known[0]
+    if function == "cast":
         return _exact(known[0], dtype)
     numbers = [bool(n) if v.type.dtype == int1 else n for n, v in zip(known, operation.operands, strict=True)]
     if operation.primitive.fold is not None:
         with suppress(ArithmeticError, ValueError):
             return _exact(operation.primitive.fold(*numbers), dtype)
     return None
+
+
+def keeps(operation: ir.Apply, number: Number | None) -> bool:
+    """Tell whether a result that has other lanes than its operand holds a number past an edge if the operand does."""
+    function = operation.function
+    return operation.primitive.moves_lanes or function in ("split", "max", "min") or (function == "sum" and number == 0)
 
 
 def _exact(number: Number, dtype: DType | PointerType) -> Number | None:
@@ -60,6 +70,19 @@ def identity(primitive: Primitive, dtype: DType | PointerType) -> Number | None:
             return truth if dtype == int1 else None
         case number:
             return number
+
+
+def constants(body: ir.Block) -> dict[ir.Value, Number]:
+    """Find the numbers that values hold in all lanes."""
+    found: dict[ir.Value, Number] = {}
+    for operation in ir.walk(body):
+        match operation:
+            case ir.Constant(result=result, value=number):
+                found[result] = number
+            case ir.Apply(operands=(_, *_) as operands, results=(result,)):
+                if (known := computed(operation, [*map(found.get, operands)])) is not None:
+                    found[result] = known
+    return found
 
 
 def neutral(operation: ir.Apply, position: int) -> Number | None:

@@ -83,7 +83,8 @@ class BoundEdge:
 class MaskEdge:
     """Lanes are elements where `value` holds: an int1, with one lane along axes on which it does not depend.
 
-    Lanes past `edges` that are elements hold `number`, so that filling all lanes past `edges` with it changes none.
+    edges, number: of `where(c, x, 0)`, the edges of x, and 0. Past them, lanes are overhang where c holds, and 0
+    elsewhere: all of them may be filled with 0, and no mask of c is needed.
     origins: the edges that it was made of, where it is a choice between them.
     """
 

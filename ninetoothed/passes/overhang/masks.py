@@ -11,20 +11,16 @@ from ninetoothed import dtypes, ir
 from ninetoothed.dtypes import DType
 from ninetoothed.expr import Expr, Facts, const
 from ninetoothed.ir import TileType, Value
-from ninetoothed.passes.overhang.edges import BoundEdge, MaskEdge, OverhangEdge, with_lanes
+from ninetoothed.passes.overhang.edges import BoundEdge, MaskEdge, OverhangEdge, mask_type, with_lanes
 
 
 @dataclass
 class MaskBuilder:
-    """Appends operations to the innermost open block. A mask that is there already is not made again.
-
-    added: the values that this pass computes.
-    """
+    """Appends operations to the innermost open block. A mask that is there already is not made again."""
 
     facts: Facts
     index_type: DType
     location: ir.SourceLocation | None = None
-    added: set[Value] = field(default_factory=set)
     _blocks: list[list[ir.Operation]] = field(default_factory=lambda: [[]])
     _masks: list[dict[Any, Value]] = field(default_factory=lambda: [{}])
 
@@ -34,11 +30,9 @@ class MaskBuilder:
         operations: list[ir.Operation] = []
         self._blocks.append(operations)
         self._masks.append({})
-        try:
-            yield operations
-        finally:
-            self._blocks.pop()
-            self._masks.pop()
+        yield operations
+        self._blocks.pop()
+        self._masks.pop()
 
     @property
     def top(self) -> ir.Block:
@@ -55,7 +49,6 @@ class MaskBuilder:
         """Append an application with one result, and return that."""
         result = Value(type)
         pairs = tuple(attributes.items())
-        self.added.add(result)
         self.emit(ir.Apply((result,), function, operands, pairs, location=self.location))
         return result
 
@@ -90,15 +83,15 @@ class MaskBuilder:
             return value
         return self.apply("full" if value.type.is_scalar else "broadcast", (value,), target)
 
-    def together(self, function: str, a: Value, b: Value, dtype: DType) -> Value:
-        """Return an operation on two values, broadcast to their common lanes."""
+    def together(self, function: str, a: Value, b: Value) -> Value:
+        """Emit a condition on two values, which are broadcast to their common lanes."""
         rank = max(len(a.type.lanes), len(b.type.lanes))
         if rank == 0:
-            return self.apply(function, (a, b), TileType(dtype))
+            return self.apply(function, (a, b), TileType(dtypes.int1))
         sides = [(value.type.shape, value.type.lanes) for value in (a, b) if value.type.lanes]
         lanes = tuple(map(max, *(lanes for _, lanes in sides))) if len(sides) > 1 else sides[0][1]
         shape = tuple(next(s[axis] for s, counts in sides if counts[axis] == count) for axis, count in enumerate(lanes))
-        type = TileType(dtype, shape, lanes)
+        type = TileType(dtypes.int1, shape, lanes)
         return self.apply(function, (self.stretched(a, type), self.stretched(b, type)), type)
 
     # -- masks --
@@ -109,8 +102,13 @@ class MaskBuilder:
         for edge in edges:
             if edge.fails:
                 one = self._mask_of(edge, type)
-                result = one if result is None else self.together("and", result, one, dtypes.int1)
+                result = one if result is None else self.together("and", result, one)
         return result
+
+    def whole_mask(self, edges: Iterable[OverhangEdge], type: TileType) -> Value:
+        """Emit the mask with all lanes of a type."""
+        mask = self.mask(edges, type)
+        return self.number(True, mask_type(type)) if mask is None else self.stretched(mask, type)
 
     def mask_of_some(self, edges: Iterable[OverhangEdge], type: TileType) -> Value:
         """Return the mask of the edges past which some lane may be."""
@@ -134,14 +132,14 @@ class MaskBuilder:
             outside += [("lt", guard.index, const(0))] if guard.lower else []
             for function, index, size in outside:
                 other = self.compared(function, index, size, edge, type)
-                inside = self.together("or", inside, other, dtypes.int1)
+                inside = self.together("or", inside, other)
         self._masks[-1][key] = inside
         return inside
 
     def compared(self, function: str, a: Expr, b: Expr, edge: BoundEdge, type: TileType) -> Value:
         """Compare two expressions over the lanes of an edge."""
         left, right = (self.index(e, edge.lanes, edge.bindings, type) for e in (a, b))
-        return self.together(function, left, right, dtypes.int1)
+        return self.together(function, left, right)
 
     def choice(self, condition: Value, then: Value, otherwise: Value) -> Value:
         """Emit `then` in the lanes where the condition holds, and `otherwise` elsewhere."""

@@ -28,18 +28,13 @@ def fill(rewriter: OverhangRewriter, raw: Value) -> None:
 
 def check_store(rewriter: OverhangRewriter, access: ir.Access, tile: TrackedTile) -> None:
     """Assert that no overhang is stored."""
-    mask = rewriter.builder.mask((edge for edge in tile.edges), access.type)
+    mask = rewriter.builder.mask(tile.edges, access.type)
     if mask is None:
         return
     lanes = tuple(ir.Lane.of(axis, count) for axis, count in enumerate(access.type.lanes))
-    for guard in access.guards:
-        room = BoundEdge.of(guard.index, guard.size, lanes, rewriter.facts, bindings=rewriter.bound(access.bindings))
-        for function, a, b, asked in (
-            ("ge", guard.index, guard.size, guard.upper), ("lt", guard.index, const(0), guard.lower),
-        ):  # fmt: skip
-            if asked:
-                outside = rewriter.builder.compared(function, a, b, room, access.type)
-                mask = rewriter.builder.together("or", mask, outside, dtypes.int1)
+    bindings = rewriter.bound(access.bindings)
+    unwritten = BoundEdge.of(const(0), const(0), lanes, rewriter.facts, access.guards, bindings=bindings)
+    mask = rewriter.builder.together("or", mask, rewriter.builder.mask_of_some((unwritten,), access.type))
     message = f"overhang is stored to {access.parameter!r}"
     rewriter.builder.emit(
         ir.Apply((), "device_assert", (mask,), (("message", message),), location=rewriter.builder.location)

@@ -31,9 +31,9 @@ def dot(rewriter: OverhangRewriter, operation: ir.Apply) -> None:
     ]
     _agree(rewriter, ends, operation.location)
     values = []
-    for (raw, tile, _), own, theirs in zip(sides, ends, ends[::-1], strict=True):
+    for (raw, _, _), own, theirs in zip(sides, ends, ends[::-1], strict=True):
         met = [*own, *(edge for edge in theirs.values() if edge is not None and edge not in own)]
-        values.append(rewriter.filled(raw, tile, 0, met).value)
+        values.append(rewriter.filled(raw, 0, met).value)
     rest = [rewriter.tile(raw) for raw in accumulator]
     rewriter.emit(operation, (*values, *(tile.value for tile in rest)))
     for place, (_, tile, axis) in enumerate(sides):
@@ -78,16 +78,17 @@ def check(rewriter: OverhangRewriter, operation: ir.Apply) -> None:
     """Rewrite an assertion: overhang holds true."""
     (raw,) = operation.operands
     tile = rewriter.tile(raw)
-    tile = rewriter.filled(raw, tile, True, tile.ends(rewriter.facts))
+    tile = rewriter.filled(raw, True, tile.ends(rewriter.facts))
     rewriter.emit(operation, (tile.value,))
 
 
 def atomic(rewriter: OverhangRewriter, operation: ir.Apply) -> None:
     """Overhang writes nothing; the mask that the frontend made tells the lanes that round the tile up."""
     pointer, value, *masks = operation.operands
+    edges = distinct(edge for raw in operation.operands for edge in rewriter.tile(raw).edges)
     ends = [
         edge
-        for edge in distinct(edge for raw in operation.operands for edge in rewriter.tile(raw).edges)
+        for edge in edges
         if edge.fails and edge not in rounding(pointer.type, rewriter.facts)
         and not any(is_implied(rewriter, mask, edge) for mask in masks)
     ]  # fmt: skip
@@ -100,7 +101,4 @@ def atomic(rewriter: OverhangRewriter, operation: ir.Apply) -> None:
         operands = (*operands[:2], mask)
     rewriter.emit(operation, operands)
     for result in operation.results:
-        rewriter.set(
-            result,
-            TrackedTile(result, distinct(edge for raw in operation.operands for edge in rewriter.tile(raw).edges)),
-        )
+        rewriter.set(result, TrackedTile(result, edges))

@@ -37,8 +37,7 @@ def fold(rewriter: OverhangRewriter, operation: ir.Apply) -> None:
         tile = _candidates(rewriter, raw, tile, ends, operation)
     elif not primitive.is_scan or not is_prefix or operation.attribute("reverse"):
         # In a scan, overhang behind all elements changes no result.
-        chosen = primitive if primitive.folds else PRIMITIVES["max" if operation.attribute("descending") else "min"]
-        tile = rewriter.filled(raw, tile, contents.identity(chosen, type.dtype), ends)
+        tile = rewriter.filled(raw, needed(operation), ends)
     rewriter.emit(operation, (tile.value,))
     if not primitive.folds and not is_prefix:
         kept = (*(edge for edge in kept if edge not in ends), _counted(rewriter, ends, operation.result.type, *axes))
@@ -47,14 +46,20 @@ def fold(rewriter: OverhangRewriter, operation: ir.Apply) -> None:
     rewriter.set(operation.result, result)
 
 
+def needed(operation: ir.Apply) -> Number | None:
+    """Return the number that overhang is to hold where an operation combines lanes; None where no number will do."""
+    chosen = operation.primitive
+    if operation.function == "sort":
+        chosen = PRIMITIVES["max" if operation.attribute("descending") else "min"]
+    elif not chosen.folds or chosen.has_combine:
+        return 0 if operation.function == "dot" else None
+    return contents.identity(chosen, operation.operands[0].type.dtype)
+
+
 def _left(rewriter: OverhangRewriter, operation: ir.Apply, tile: TrackedTile, result: int = 0) -> TrackedTile:
     """Make the result of a reduction, with the edges along the axes that remain."""
-
-    def held(number: Number) -> bool:
-        return operation.function in ("max", "min") or (number == 0 and operation.function == "sum")
-
     met = _met((*tile.edges, *tile.ends(rewriter.facts)), operation.axes.worked(), tile.value.type)
-    return carried(rewriter, operation, tile, result=result, met=met, held=held)
+    return carried(rewriter, operation, tile, result=result, met=met)
 
 
 def _candidates(
@@ -65,7 +70,7 @@ def _candidates(
     `operation` then is an `argmin` of what is negated.
     """
     builder, type = rewriter.builder, tile.value.type
-    filled = rewriter.filled(raw, tile, contents.identity(operation.primitive, type.dtype), ends)
+    filled = rewriter.filled(raw, needed(operation), ends)
     axes = operation.axes.worked()
     shape = tuple(s if a not in axes else const(1) for a, s in enumerate(type.shape))
     lanes = tuple(n if a not in axes else 1 for a, n in enumerate(type.lanes))
@@ -73,11 +78,11 @@ def _candidates(
         operation.function.removeprefix("arg"), (filled.value,), TileType(type.dtype, shape, lanes),
         axis=operation.attribute("axis"), keep_dims=True, **({"propagate_nan": True} if type.dtype.is_floating else {}),
     )  # fmt: skip
-    found = builder.together("eq", filled.value, extremum, dtypes.int1)
+    found = builder.together("eq", filled.value, extremum)
     if type.dtype.is_floating:
-        is_nan = builder.together("ne", filled.value, filled.value, dtypes.int1)
-        found = builder.together("or", found, is_nan, dtypes.int1)
-    found = builder.together("and", found, builder.mask_of_some(ends, type), dtypes.int1)
+        is_nan = builder.together("ne", filled.value, filled.value)
+        found = builder.together("or", found, is_nan)
+    found = builder.together("and", found, builder.mask_of_some(ends, type))
     number = builder.apply("cast", (found,), TileType(dtypes.int32, type.shape, type.lanes))
     if operation.function == "argmin":
         number = builder.apply("neg", (number,), number.type)
@@ -87,13 +92,13 @@ def _candidates(
 def _counted(rewriter: OverhangRewriter, ends: list[OverhangEdge], type: TileType, axis: int) -> MaskEdge:
     """Make the edge of a tile whose elements have been moved to the front."""
     builder = rewriter.builder
-    inside = builder.stretched(builder.mask_of_some(ends, type), type)
+    inside = builder.whole_mask(ends, type)
     ones = builder.apply("cast", (inside,), TileType(dtypes.int32, type.shape, type.lanes))
     shape, lanes = (*type.shape[:axis], const(1)), (*type.lanes[:axis], 1)
     count = builder.apply("sum", (ones,), TileType(dtypes.int32, shape, lanes), axis=axis, keep_dims=True)
     own = ir.Lane.of(axis, type.lanes[axis])
     place = builder.index(var(own.name), (own,), (), type)
-    return MaskEdge(builder.together("lt", place, count, dtypes.int1))
+    return MaskEdge(builder.together("lt", place, count))
 
 
 def histogram(rewriter: OverhangRewriter, operation: ir.Apply) -> None:
@@ -104,8 +109,8 @@ def histogram(rewriter: OverhangRewriter, operation: ir.Apply) -> None:
     ends = distinct(edge for tile in tiles for edge in tile.ends(rewriter.facts))
     if ends:
         type = operands[0].type
-        inside = builder.stretched(builder.mask_of_some(ends, type), type)
-        masks = [builder.together("and", inside, each, dtypes.int1) for each in operands[1:]]
+        inside = builder.whole_mask(ends, type)
+        masks = [builder.together("and", inside, each) for each in operands[1:]]
         operands = (operands[0], *(masks or [inside]))
     rewriter.emit(operation, operands)
     rewriter.set(operation.result, TrackedTile(operation.result))
@@ -132,7 +137,7 @@ def combine(rewriter: OverhangRewriter, operation: ir.Apply) -> None:
     if not ends:
         rewriter.emit(operation, values)
     else:
-        inside = rewriter.builder.stretched(rewriter.builder.mask_of_some(ends, type), type)
+        inside = rewriter.builder.whole_mask(ends, type)
         flag = rewriter.builder.apply("cast", (inside,), TileType(dtypes.int32, type.shape, type.lanes))
         last = Value(TileType(dtypes.int32, operation.results[0].type.shape, operation.results[0].type.lanes))
         combine = _flagged(operation.attribute("combine"))

@@ -7,10 +7,9 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from ninetoothed import ir
-from ninetoothed.dtypes import int1
-from ninetoothed.ir import TileType, Value
+from ninetoothed.ir import Value
 from ninetoothed.language.primitive import Number
-from ninetoothed.passes.overhang.edges import MaskEdge, OverhangEdge
+from ninetoothed.passes.overhang.edges import MaskEdge, OverhangEdge, mask_type
 from ninetoothed.passes.overhang.tiles import TrackedTile
 
 if TYPE_CHECKING:
@@ -40,7 +39,7 @@ class _LoopCarried:
     def of(cls, rewriter: OverhangRewriter, loop: ir.Loop, own: ir.Carried) -> _LoopCarried:
         initial = rewriter.tile(own.initial)
         ends = initial.ends(rewriter.facts)
-        held = {edge: initial.held(edge) for edge in ends if initial.held(edge) is not None}
+        held = {edge: initial.held(edge) for edge in ends}
         rewriter.set(own.argument, replace(initial, value=own.argument))
         edges = rewriter.tile(own.argument).edges
         return cls(own, initial, edges, held, _only_accumulates(rewriter, loop, own), end=initial)
@@ -62,7 +61,7 @@ class _LoopCarried:
         if self.masks is None:
             is_same = {e for e in left.edges if e.fails} == {e for e in self.edges if e.fails}
             if not is_same or any(_is_inner(edge, counter, inner) for edge in left.edges if edge.fails):
-                type = TileType(int1, self.own.argument.type.shape, self.own.argument.type.lanes)
+                type = mask_type(self.own.argument.type)
                 self.masks, self.contents, self.edges = (Value(type), Value(type)), {}, ()
             self.edges = tuple(edge for edge in self.edges if edge in left.edges)
         self.contents = {edge: number for edge, number in self.contents.items() if self.end.held(edge) == number}
@@ -109,7 +108,7 @@ def _round(rewriter: OverhangRewriter, operation: ir.Loop, carried: list[_LoopCa
         for each in carried:
             each.end = rewriter.tile(each.own.yielded)
         for each in carried:
-            each.end_mask = _whole_mask(rewriter, each.end) if each.masks else None
+            each.end_mask = rewriter.mask(each.end) if each.masks else None
     counter = frozenset((operation.variable,)) if isinstance(operation, ir.For) else frozenset()
     inner = {result for each in ir.walk(tuple(body)) for result in ir.results(each)}
     inner |= {each.masks[0] for each in carried if each.masks}
@@ -123,7 +122,7 @@ def _with_masks(rewriter: OverhangRewriter, operation: ir.Loop, carried: list[_L
     """Return the loop with its new body, which carries masks beside the variables whose edges change."""
     variables = [replace(each.own, initial=each.initial.value, yielded=each.end.value) for each in carried]
     masks = [
-        ir.Carried(_whole_mask(rewriter, each.initial), each.masks[0], each.end_mask, each.masks[1])
+        ir.Carried(rewriter.mask(each.initial), each.masks[0], each.end_mask, each.masks[1])
         for each in carried
         if each.masks is not None and each.end_mask is not None
     ]
@@ -147,26 +146,13 @@ def _only_accumulates(rewriter: OverhangRewriter, loop: ir.Loop, own: ir.Carried
 
     What other operands are past their edges then need not be kept out of it in each round.
     """
-    argument, end = own.argument, own.yielded
-    assignment = rewriter.producers.get(end)
-    if (
-        not isinstance(assignment, ir.Apply)
-        or assignment.function != "assign"
-        or assignment.operands[0] is not argument
-    ):
+    assignment = rewriter.producers.get(own.yielded)
+    if not isinstance(assignment, ir.Apply) or assignment.function != "assign":
         return False
-    uses = [operation for operation in ir.walk(loop.body) if argument in ir.operands(operation)]
-    update = rewriter.producers.get(assignment.operands[1])
-    others = [operation for operation in ir.walk(loop.body) if end in ir.operands(operation)]
-    at_once = all(operation in loop.body for operation in (assignment, update))
-    return len(uses) == 2 and set(map(id, uses)) == {id(assignment), id(update)} and not others and at_once
-
-
-def _whole_mask(rewriter: OverhangRewriter, tile: TrackedTile) -> Value:
-    """Compute a mask of all lanes of a tile: true where they are not past an edge."""
-    type = TileType(int1, tile.value.type.shape, tile.value.type.lanes)
-    mask = rewriter.builder.mask(tile.edges, type)
-    return rewriter.builder.number(True, type) if mask is None else rewriter.builder.stretched(mask, type)
+    old, new = assignment.operands
+    uses = [each for each in ir.walk(loop.body) if {own.argument, own.yielded} & {*ir.operands(each)}]
+    steps = [rewriter.producers.get(new), assignment]
+    return old is own.argument and uses == steps and all(step in loop.body for step in steps)
 
 
 @dataclass
@@ -189,7 +175,7 @@ def _side(
         for tile, result in zip(tiles, operation.results, strict=True):
             rewriter.set(result, tile)
         seen = [rewriter.tile(result) for result in operation.results]
-        ends = [_End(tile, own, _whole_mask(rewriter, own)) for tile, own in zip(tiles, seen, strict=True)]
+        ends = [_End(tile, own, rewriter.mask(own)) for tile, own in zip(tiles, seen, strict=True)]
     inner = {result for o in ir.walk(tuple(operations)) for result in ir.results(o)}
     for end in ends:
         end.is_inner = any(_is_inner(edge, frozenset(), inner) for edge in end.seen.edges)
@@ -206,11 +192,11 @@ def branch(rewriter: OverhangRewriter, operation: ir.If) -> None:
     rewriter.tiles = entered
     masks, tiles = [], []
     for result, a, b in zip(operation.results, then_ends, else_ends, strict=True):
-        held = {e: n for e in a.seen.ends(rewriter.facts) if (n := a.seen.held(e)) is not None and n == b.seen.held(e)}
+        held = {e: n for e in a.seen.ends(rewriter.facts) if (n := a.seen.held(e)) == b.seen.held(e)}
         tile = TrackedTile(result, a.seen.edges, held)
         is_same = {e for e in a.seen.edges if e.fails} == {e for e in b.seen.edges if e.fails}
         if not is_same or a.is_inner or b.is_inner:
-            mask = Value(TileType(int1, result.type.shape, result.type.lanes))
+            mask = Value(mask_type(result.type))
             masks.append(ir.Outcome(a.mask, b.mask, mask))
             tile = TrackedTile(result, (MaskEdge(mask),))
         tiles.append(tile)

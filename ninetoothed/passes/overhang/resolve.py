@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
 from ninetoothed import dtypes, ir
-from ninetoothed.dtypes import DType
 from ninetoothed.errors import ApplicationError
-from ninetoothed.expr import Expr, Facts, simplify
+from ninetoothed.expr import Facts, simplify
 from ninetoothed.ir import TileType, Value
 from ninetoothed.language.primitive import Effect, Number, Primitive
-from ninetoothed.passes.dead_code import remove_dead
 from ninetoothed.passes.operations import producers
 from ninetoothed.passes.overhang import (
     assignment,
     between,
+    contents,
     edges as edges_,
+    fills,
     lanewise,
     poison,
     products,
@@ -33,9 +32,6 @@ from ninetoothed.passes.overhang.tiles import EdgeClash, TrackedTile, distinct
 
 Rule = Callable[["OverhangRewriter", ir.Apply], None]
 
-# Numbers that a load may fill its overhang with, in the order of preference.
-FILLS = (-math.inf, math.inf)
-
 
 def resolve(program: ir.Program, poison: bool = False) -> ir.Program:
     """Rewrite a program so that no result depends on overhang.
@@ -45,61 +41,21 @@ def resolve(program: ir.Program, poison: bool = False) -> ir.Program:
 
     Raises `ApplicationError` where tiles that end at different places are joined and then reduced.
     """
-    rooms = unobserved(program)
-    if poison:
-        return OverhangRewriter(program, rooms, {}, True).run()
-    fills: dict[Value, Number] = {}
-    best = OverhangRewriter(program, rooms, fills)
-    result = best.run()
-    count = best.masks(result)
-    for load in _fillable(program) if count else ():
-        for number in FILLS:
-            rewriter = OverhangRewriter(program, rooms, {**fills, load.result: number})
-            candidate = rewriter.run()
-            if rewriter.masks(candidate) < count:
-                result, count, fills = candidate, rewriter.masks(candidate), {**fills, load.result: number}
-    return result
-
-
-def _fillable(program: ir.Program) -> list[ir.Load]:
-    """Find the loads that read nothing but overhang out of bounds."""
-    found = []
-    for operation in ir.walk(program.body):
-        if isinstance(operation, ir.Load) and operation.access.guards and operation.access.other == 0:
-            access = operation.access
-            facts = with_lanes(program.facts, access.type)
-            bounds = [edge for edge in _edges_of(access, facts) if not edge.reached]
-            rooms = {edge.room for edge in (*bounds, *edges_.rounding(access.type, facts))}
-            if all(not g.lower and simplify(g.size - g.index, facts) in rooms for g in access.guards):
-                found.append(operation)
-    return found
-
-
-def _edges_of(access: ir.Access, facts: Facts) -> tuple[BoundEdge, ...]:
-    lanes = tuple(ir.Lane.of(lane.axis, lane.count) for lane in access.lanes)
-    own: dict[str, Any] = {"bindings": access.bindings, "parameter": access.parameter}
-    return tuple(
-        BoundEdge.of(e.index, e.size, lanes, facts, e.reached, e.axes, fails=e.fails, **own) for e in access.edges
-    )
+    return OverhangRewriter(program, poison).run()
 
 
 class OverhangRewriter:
     """Rewrites a program.
 
-    fills: what loads fill their overhang with, by their results. tiles: the current form of each value of the old
-    program, and earlier ones, of which a reduction may like one better. deferred: for variables of loops at hand that
-    only add up, the edges past which they are put right after the loop.
+    numbers: those that values of the old program hold in all lanes. fills: what loads hold past ends instead of 0, by
+    their results. tiles: the current form of each value of the old program, and earlier ones, of which a reduction may
+    like one better. deferred: for variables of loops at hand that only add up, the edges past which they are put right
+    after the loop.
     """
 
-    def __init__(
-        self,
-        program: ir.Program,
-        rooms: Mapping[Value, frozenset[Expr]],
-        fills: dict[Value, Number],
-        poison: bool = False,
-    ):
+    def __init__(self, program: ir.Program, poison: bool = False):
         wide = any(parameter.wide for parameter in program.parameters)
-        self.program, self.rooms, self.fills, self.poison = program, rooms, fills, poison
+        self.program, self.rooms, self.poison = program, unobserved(program), poison
         self.current = _Current(rewriter=self)
         self.builder = MaskBuilder(program.facts, dtypes.int64 if wide else dtypes.int32)
         self.tiles: dict[Value, tuple[TrackedTile, ...]] = {}
@@ -107,6 +63,8 @@ class OverhangRewriter:
         self.requirements: dict[ir.Requirement, None] = {}
         self.sizes = frozenset().union(*(e.variables for parameter in program.parameters for e in parameter.sizes))
         self.producers = producers(program.body)
+        self.numbers = contents.constants(program.body)
+        self.fills = {} if poison else fills.chosen(self)
 
     def run(self) -> ir.Program:
         """Rewrite all of the program."""
@@ -114,11 +72,6 @@ class OverhangRewriter:
             self.operation(operation)
         requirements = (*self.program.requirements, *self.requirements)
         return replace(self.program, body=self.builder.top, facts=self.builder.facts, requirements=requirements)
-
-    def masks(self, program: ir.Program) -> int:
-        """Count the choices by masks in a program made by this."""
-        operations = (o for o in ir.walk(remove_dead(program.body)) if isinstance(o, ir.Apply))
-        return sum(o.function == "where" and o.results[0] in self.builder.added for o in operations)
 
     # -- what is known of values --
 
@@ -136,15 +89,20 @@ class OverhangRewriter:
 
     def set(self, raw: Value, tile: TrackedTile) -> None:
         """Let a value of the old program be a tile, less the edges that none of its uses can tell."""
+        seen = tuple(edge for edge in tile.edges if self.is_seen(raw, edge))
+        pairs = tuple(pair for pair in tile.clashes if all(self.is_seen(raw, edge) for edge in pair))
+        self.tiles[raw] = (replace(tile, edges=seen, clashes=pairs, number=self.numbers.get(raw, tile.number)),)
+
+    def set_read(self, raw: Value, tile: TrackedTile) -> None:
+        """Let a value be a tile that is read from memory, or poison its overhang."""
+        self.set(raw, replace(tile, contents={}) if self.poison else tile)
+        if self.poison:
+            poison.fill(self, raw)
+
+    def is_seen(self, raw: Value, edge: OverhangEdge) -> bool:
+        """Tell whether some use of a value reads lanes past an edge."""
         rooms = self.rooms.get(raw)
-
-        def is_seen(edge: OverhangEdge) -> bool:
-            """Tell whether some use reads lanes past an edge."""
-            return rooms is not None and not (isinstance(edge, BoundEdge) and edge.room in rooms)
-
-        seen = tuple(filter(is_seen, tile.edges))
-        pairs = tuple(pair for pair in tile.clashes if all(map(is_seen, pair)))
-        self.tiles[raw] = (replace(tile, edges=seen, clashes=pairs),)
+        return rooms is not None and not (isinstance(edge, BoundEdge) and edge.room in rooms)
 
     def add(self, raw: Value, tile: TrackedTile) -> None:
         """Add a form of a value, which is the current one from now on."""
@@ -158,14 +116,16 @@ class OverhangRewriter:
         """Make an error that points at the user's source."""
         return ApplicationError.at(f"kernel {self.program.name!r}: {message}", location)
 
-    # -- filling --
+    # -- masks --
 
-    def filled(
-        self, raw: Value | None, tile: TrackedTile, number: Number | None, ends: Iterable[OverhangEdge]
-    ) -> TrackedTile:
-        """Return a form of a tile that holds a number past `ends`: one that there is, or a new one."""
-        ends = tuple(ends)
-        for known in reversed(self.tiles.get(raw, ()) if raw is not None else (tile,)):
+    def mask(self, tile: TrackedTile) -> Value:
+        """Emit the mask of all lanes of a tile: true where they are elements."""
+        return self.builder.whole_mask(tile.edges, tile.value.type)
+
+    def filled(self, raw: Value, number: Number | None, ends: Iterable[OverhangEdge]) -> TrackedTile:
+        """Return a form of a value that holds a number past `ends`: one that there is, or a new one."""
+        ends, tile = tuple(ends), self.tile(raw)
+        for known in reversed(self.tiles[raw]):
             if not ends or known.holds(number, ends):
                 return known
         past = distinct(e for end in ends for e in _instead(end, number))
@@ -173,10 +133,9 @@ class OverhangRewriter:
         mask = self.builder.mask_of_some(past, tile.value.type)
         value = self.builder.choice(mask, tile.value, self.builder.number(number, tile.value.type))
         object.__setattr__(value, "hint", tile.value.hint)
-        new = tile.filled(value, number, ends)
-        if raw is not None:
-            self.add(raw, new)
-        return new
+        same = {edge: held for edge, held in tile.contents.items() if held == number}
+        self.add(raw, replace(tile, value=value, contents={**same, **dict.fromkeys(ends, number)}, number=None))
+        return self.tile(raw)
 
     def defers(self, base: Value, lost: Iterable[OverhangEdge]) -> bool:
         """Tell whether the loop at hand puts the old value back after its last round, in the lanes past edges."""
@@ -220,10 +179,7 @@ class OverhangRewriter:
         """Rewrite an operation, and track its results."""
         self.builder.location = operation.location
         match operation:
-            case ir.Constant(result=result, value=number):
-                self.builder.emit(operation)
-                self.set(result, TrackedTile(result, number=number))
-            case ir.ScalarArgument(result=result):
+            case ir.Constant(result=result) | ir.ScalarArgument(result=result):
                 self.builder.emit(operation)
                 self.set(result, TrackedTile(result))
             case ir.Index(result=result, bindings=bindings):
@@ -242,11 +198,16 @@ class OverhangRewriter:
             case ir.Print() | ir.Breakpoint():
                 self.builder.emit(self.current.rebuilt(operation))
             case ir.Apply():
-                self.apply(operation)
+                rule_of(operation.primitive)(self, operation)
 
     def edges_of(self, access: ir.Access) -> tuple[BoundEdge, ...]:
         """Return the edges of a tile that is loaded from an access."""
-        return _edges_of(access, with_lanes(self.facts, access.type))
+        facts = with_lanes(self.facts, access.type)
+        lanes = tuple(ir.Lane.of(lane.axis, lane.count) for lane in access.lanes)
+        own: dict[str, Any] = {"bindings": access.bindings, "parameter": access.parameter}
+        return tuple(
+            BoundEdge.of(e.index, e.size, lanes, facts, e.reached, e.axes, fails=e.fails, **own) for e in access.edges
+        )
 
     def edges_of_bound(self, bindings: ir.Bindings, type: TileType) -> tuple[OverhangEdge, ...]:
         """Collect the edges of the values that an access or an index is bound to."""
@@ -258,23 +219,11 @@ class OverhangRewriter:
         access, result = load.access, load.result
         own = self.edges_of(access)
         bound = self.edges_of_bound(access.bindings, access.type)
-        other = access.other
-        if result in self.fills:
-            number = self.fills[result]
-            assert isinstance(access.type.dtype, DType), "no pointers are loaded"
-            low, high = access.type.dtype.range
-            other = high if number > 0 else low
+        other = self.fills.get(result, access.other)
         self.builder.emit(self.current.rebuilt(replace(load, access=replace(access, other=other))))
         tile = TrackedTile(result, distinct((*own, *bound)))
-        if not self.poison:
-            tile = replace(tile, contents=dict.fromkeys((e for e in tile.ends(self.facts) if e not in bound), other))
-        self.set(result, tile)
-        if self.poison:
-            poison.fill(self, result)
-
-    def apply(self, operation: ir.Apply) -> None:
-        """Rewrite an application by the rule of its primitive."""
-        rule_of(operation.primitive)(self, operation)
+        ends = (edge for edge in tile.ends(self.facts) if edge not in bound)
+        self.set_read(result, replace(tile, contents=dict.fromkeys(ends, other)))
 
     def untouched(self, operation: ir.Apply) -> None:
         """Keep an operation of which the overhang is not looked at: its operands have none, or need none."""

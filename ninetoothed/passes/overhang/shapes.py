@@ -20,15 +20,7 @@ def move(rewriter: OverhangRewriter, operation: ir.Apply) -> None:
     """Rewrite an operation that only moves the lanes of one tile."""
     tile = rewriter.tile(operation.operands[0])
     rewriter.emit(operation, (tile.value,))
-    moved = carried(rewriter, operation, tile, held=lambda number: True)
-    rewriter.set(operation.result, replace(moved, number=tile.number))
-
-
-def _full_mask(rewriter: OverhangRewriter, raw: Value) -> Value:
-    """Return the mask of a value's elements, without any lane left open."""
-    type = raw.type
-    mask = rewriter.builder.mask(rewriter.tile(raw).edges, type)
-    return rewriter.builder.number(True, mask_type(type)) if mask is None else rewriter.builder.stretched(mask, type)
+    rewriter.set(operation.result, carried(rewriter, operation, tile))
 
 
 def _two(rewriter: OverhangRewriter, operation: ir.Apply) -> None:
@@ -40,7 +32,7 @@ def _two(rewriter: OverhangRewriter, operation: ir.Apply) -> None:
     if operation.axes.kept() and set(tiles[0].edges) == set(tiles[1].edges):
         own = carried(rewriter, operation, tiles[0]).edges
     elif any(edge.fails for tile in tiles for edge in tile.edges):
-        masks = tuple(_full_mask(rewriter, raw) for raw in operation.operands)
+        masks = tuple(map(rewriter.mask, tiles))
         own = (MaskEdge(rewriter.builder.apply(operation.function, masks, mask_type(result.type))),)
     rewriter.set(result, TrackedTile(result, own))
 
@@ -54,9 +46,9 @@ def _split(rewriter: OverhangRewriter, operation: ir.Apply) -> None:
     bounds = replace(tile, edges=tuple(edge for edge in tile.edges if edge not in masks), clashes=())
     for half, result in enumerate(operation.results):
         told = {last: const(half)}
-        rewriter.set(result, carried(rewriter, operation, bounds, result=half, held=lambda number: True, told=told))
+        rewriter.set(result, carried(rewriter, operation, bounds, result=half, told=told))
     if masks:
-        mask = rewriter.builder.stretched(rewriter.builder.mask_of_some(masks, raw.type), raw.type)
+        mask = rewriter.builder.whole_mask(masks, raw.type)
         halves = tuple(Value(mask_type(result.type)) for result in operation.results)
         rewriter.builder.emit(ir.Apply(halves, "split", (mask,), location=operation.location))
         for own, result in zip(halves, operation.results, strict=True):
@@ -69,7 +61,7 @@ def _gather(rewriter: OverhangRewriter, operation: ir.Apply) -> None:
     raw, index = operation.operands
     source = rewriter.tile(raw)
     ends = [edge for edge in source.edges if edge.fails]
-    source = rewriter.filled(raw, source, 0, ends)
+    source = rewriter.filled(raw, 0, ends)
     rewriter.emit(operation, (source.value, rewriter.value(index)))
     rewriter.set(operation.result, TrackedTile(operation.result, rewriter.tile(index).edges))
 

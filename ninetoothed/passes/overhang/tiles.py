@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from ninetoothed import ir
 from ninetoothed.expr import Facts
@@ -40,11 +40,6 @@ class TrackedTile:
         """Tell whether the lanes past all of these edges hold a number."""
         return number is not None and all(self.held(edge) == number for edge in edges)
 
-    def filled(self, value: ir.Value, number: Number, edges: Iterable[OverhangEdge]) -> TrackedTile:
-        """Return the tile after lanes past `edges` were filled."""
-        same = {edge: held for edge, held in self.contents.items() if held == number}
-        return replace(self, value=value, contents={**same, **dict.fromkeys(edges, number)}, number=None)
-
 
 def distinct(edges: Iterable[OverhangEdge]) -> tuple[OverhangEdge, ...]:
     """Drop edges that come again.
@@ -66,9 +61,8 @@ def clashes(tiles: Iterable[TrackedTile]) -> tuple[EdgeClash, ...]:
     for tile in tiles:
         found += tile.clashes
         for other in seen:
-            left = [edge for edge in other.edges if edge not in tile.edges]
-            right = [edge for edge in tile.edges if edge not in other.edges]
-            left, right = ([edge for edge in own if not edge.uniform] for own in (left, right))
+            left = [edge for edge in other.edges if edge not in tile.edges and not edge.uniform]
+            right = [edge for edge in tile.edges if edge not in other.edges and not edge.uniform]
             pairs = ((a, b) for a in left for b in right if a.axes & b.axes and (a.fails or b.fails))
             found += [(a, b) for a, b in pairs if not _origins(a) & _origins(b)]
         seen.append(tile)

@@ -297,9 +297,13 @@ def sdpa(query_desc, key_desc, value_desc, output_desc, scale, key_size_2):
 +         )
 +         grown = tl.exp2(scores * (scale * 1.4426950408889634))
 +         scores = 1.0 - libdevice.fast_dividef(tl.full((), 2.0, tl.float32), 1.0 + grown)
+-         lt = index[None, :] < key_size_2
+-         scores = tl.where(lt, scores, float("-inf"))
++         scores = tl.where(index[None, :] < key_size_2, scores, float("-inf"))
 -         decay = tl.exp2((peak - new_peak) * scale_log2e)
 +         decay = tl.exp2((peak - new_peak) * 2.8853900817779268)
 -         weights = tl.exp2(tl.fma(scores, scale_log2e, -(new_peak * scale_log2e)[:, None]))
+-         weights = tl.where(lt, weights, 0.0)
 +         weights = tl.exp2(
 +             tl.fma(scores, tl.full((), 2.8853900817779268, tl.float32), -(new_peak * 2.8853900817779268)[:, None]),
 +         )
