@@ -35,27 +35,24 @@ class _Contractor(ir.Rewriter):
     reads: Mapping[ir.Value, int]
 
     def operation(self, operation: ir.Operation) -> ir.Block:
-        rebuilt = self.rebuilt(operation)
-        place = self._place(operation)
-        if place is None:
-            return (rebuilt,)
+        match operation:
+            case ir.Apply(function="add" | "sub", results=(result,)) if result.type.dtype in (float32, float64):
+                return self._contracted(operation)
+        return (self.rebuilt(operation),)
+
+    def _contracted(self, operation: ir.Apply) -> ir.Block:
+        """Write a sum as an FMA, if it is one of two products."""
+        # A product whose lanes are repeated has fewer elements.
+        whole = [place for place, each in enumerate(operation.operands) if self._is_product(each)]
+        if not whole or not all(self._is_product(self._seen(each)) for each in operation.operands):
+            return (operation,)
+        place = min(whole, key=lambda place: self._rank(operation.operands[place]))
         x, y = ir.operands(self.defined_by[operation.operands[place]])
         z, negations = operation.operands[1 - place], []
         if operation.function == "sub":
             negations = [_negation(z if place == 0 else x)]
             x, z = (x, negations[0].result) if place == 0 else (negations[0].result, z)
-        return (*negations, replace(rebuilt, function="fma", operands=(x, y, z)))
-
-    def _place(self, operation: ir.Operation) -> int | None:
-        """Tell which of two products is contracted; None for what is no sum of products."""
-        is_sum = isinstance(operation, ir.Apply) and operation.function in ("add", "sub")
-        if not is_sum or operation.result.type.dtype not in (float32, float64):
-            return None
-        if not all(self._is_product(self._seen(each)) for each in operation.operands):
-            return None
-        # A product whose lanes are repeated has fewer elements.
-        whole = [place for place, each in enumerate(operation.operands) if self._is_product(each)]
-        return min(whole, key=lambda place: self._rank(operation.operands[place]), default=None)
+        return (*negations, replace(operation, function="fma", operands=(x, y, z)))
 
     def _rank(self, product: ir.Value) -> tuple[int, int]:
         return -math.prod(product.type.lanes), self.reads[product]
@@ -66,8 +63,8 @@ class _Contractor(ir.Rewriter):
 
     def _seen(self, value: ir.Value) -> ir.Value:
         """Return the value whose lanes a value repeats."""
-        while is_repetition(producer := self.defined_by.get(value)):
-            (value,) = producer.operands
+        while (producer := self.defined_by.get(value)) is not None and is_repetition(producer):
+            (value,) = ir.operands(producer)
         return value
 
 
