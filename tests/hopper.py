@@ -95,7 +95,7 @@ def verify(definition, variant):
     text = compiled.asm["ptx"]
     if wgmma.is_needed(text):
         check(text, compiled.asm["cubin"])
-        bundled = private_triton.assembler(machine.H200.capability).path
+        bundled = private_triton.assembler(machine.H200.architecture).path
         other = assembler.Assembler(bundled, (0, 0)).assemble(text)
         if not sound._lost(text, other):  # else Ampere's products take its place
             check(text, other)

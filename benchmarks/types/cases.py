@@ -204,7 +204,7 @@ def on_gpu(case: Case, gpu: Machine, compiled: dict[str, str]) -> Outcome:
         variant = dispatch.launcher_of(kernel).trace(tuple(arguments), {}, gpu)
         emitted = executable.emitted_for(variant)
         types = [(each.name, each.dtype.name) for each in emitted.arguments]
-        key = hashlib.sha256(repr((emitted.source, types, gpu.capability)).encode()).hexdigest()
+        key = hashlib.sha256(repr((emitted.source, types, gpu.architecture)).encode()).hexdigest()
         if key not in compiled:
             compiled[key] = _compiled(kernel.definition, variant)
         outcome.append(Outcome(REJECTED, compiled[key]) if compiled[key] else Outcome(RIGHT))
@@ -217,7 +217,7 @@ def unlimited() -> Iterator[None]:
     with (
         mock.patch.object(Primitive, "unfit", lambda self, operands: None),
         mock.patch.object(Primitive, "refusal", lambda self, operands, results, attributes: None),
-        mock.patch.object(Primitive, "lacking", lambda self, types, backend, capability: None),
+        mock.patch.object(Primitive, "lacking", lambda self, types, backend, architecture: None),
     ):
         yield
 

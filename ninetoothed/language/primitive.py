@@ -76,10 +76,10 @@ class Typed(Protocol):
 
 @dataclass(frozen=True)
 class Gap:
-    """Element types that GPUs of some compute capabilities lack; `remedy` says what to do instead."""
+    """Element types that GPUs of some architectures lack, of NVIDIA's; `remedy` says what to do instead."""
 
     types: tuple[DType, ...]
-    capabilities: range
+    architectures: range
     remedy: str
 
 
@@ -88,13 +88,13 @@ GAPS = (Gap((float8e4nv,), range(89), "use float8_e5m2 or float16 there"),)
 
 
 def lacking(
-    gaps: tuple[Gap, ...], types: Iterable[ElementType], backend: str, capability: int, what: str = ""
+    gaps: tuple[Gap, ...], types: Iterable[ElementType], backend: str, architecture: int | str, what: str = ""
 ) -> str | None:
     """Say which type a backend lacks by some gaps, and what to do instead; None if it has all."""
-    for gap in gaps if backend == "triton" and capability else ():
+    for gap in gaps if backend == "triton" and architecture else ():
         for dtype in types:
-            if capability in gap.capabilities and dtype in gap.types:
-                return f"{what}{dtype} is not there on GPUs of sm_{capability}; {gap.remedy}"
+            if architecture in gap.architectures and dtype in gap.types:
+                return f"{what}{dtype} is not there on GPUs of sm_{architecture}; {gap.remedy}"
     return None
 
 
@@ -222,7 +222,7 @@ class Primitive:
         is_limited = not set(ALL) <= {each for each in ALL if each in taken or self._through_float32(each, taken)}
         said = [f"Takes {described(taken)}."] if is_limited and not self.is_of_floats else []
         for gap in self.gaps:
-            first, last = gap.capabilities[0], gap.capabilities[-1]
+            first, last = gap.architectures[0], gap.architectures[-1]
             said.append(f"Not of {described(gap.types)} on GPUs of sm_{first} to sm_{last}.")
         return " ".join(said)
 
@@ -247,14 +247,14 @@ class Primitive:
         found = (each.gives(operands) for each in self.signatures)
         return next((each for each in found if each is not None), operands[:1] * len(self.results))
 
-    def lacking(self, types: Iterable[ElementType], backend: str, capability: int) -> str | None:
+    def lacking(self, types: Iterable[ElementType], backend: str, architecture: int | str) -> str | None:
         """Say why a backend has no such function of a first operand of these types; None if it has.
 
-        capability: of the GPU, 90 for compute capability 9.0.
+        architecture: of the GPU, 90 for compute capability 9.0.
         """
         if backend not in self.backends:
             return f"`{self.name}` works on GPUs only, not on the CPU; call the kernel with CUDA tensors"
-        return lacking(self.gaps, types, backend, capability, f"`{self.name}` of ")
+        return lacking(self.gaps, types, backend, architecture, f"`{self.name}` of ")
 
     @property
     def is_elementwise(self) -> bool:

@@ -13,7 +13,7 @@ def check(program: ir.Program, target: Target) -> None:
 
     program: as the passes for every backend have left it.
     """
-    where = target.backend, target.capability
+    where = target.backend, target.architecture
     for operation in ir.walk(program.body):
         types = [value.type.dtype for value in (*ir.operands(operation), *ir.results(operation))]
         said = lacking(GAPS, types, *where)

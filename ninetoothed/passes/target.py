@@ -10,7 +10,7 @@ class Target:
     """Describe where a program runs; the runtime fills it from what it has found. The default is a Hopper.
 
     backend: "triton" or "torch".
-    capability: 90 for compute capability 9.0.
+    architecture: of the GPU, as Triton calls it: 90 for compute capability 9.0, or "gfx942".
     warp_size: threads that run in step.
     has_wgmma: whether products may run on a warp group's own instructions, which leave their operands in shared memory.
     has_tma: whether a copy engine can move whole tiles.
@@ -22,7 +22,7 @@ class Target:
     """
 
     backend: str = "triton"
-    capability: int = 90
+    architecture: int | str = 90
     warp_size: int = 32
     has_wgmma: bool = True
     has_tma: bool = True

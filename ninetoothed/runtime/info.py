@@ -66,11 +66,9 @@ def _gpus() -> Iterator[tuple[str, str]]:
 
 def support(gpu: machine.Machine) -> str:
     """Say how far a GPU is supported: kernels were run on it, compiled for it, or neither."""
-    if torch.version.hip is not None:
-        return "neither run nor compiled for: an AMD GPU"
     if any(each.is_run_on and each.name == gpu.name for each in machine.MACHINES):
         return "run"
-    is_compiled_for = gpu.capability in {each.capability for each in machine.MACHINES}
+    is_compiled_for = gpu.architecture in {each.architecture for each in machine.MACHINES}
     return "compiled for in the tests, not run on" if is_compiled_for else "neither run nor compiled for"
 
 

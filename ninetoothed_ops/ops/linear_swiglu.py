@@ -7,6 +7,8 @@ Where the weights lie one behind another in memory and there are many rows, this
 
 import torch
 
+from ninetoothed.runtime.selection import machine
+
 from ..kernels import linear_swiglu as kernels
 from ..registration import register
 from . import joint_linear, swiglu_backward
@@ -52,10 +54,11 @@ def launch(output, input, are_joint, gate, up):
 
 def _is_faster_whole(rows: torch.Tensor, gate: torch.Tensor) -> bool:
     """Tell whether one product is faster than a product and `swiglu`, as timed: a copy engine reads both weights."""
-    is_copied = not rows.is_cuda or torch.cuda.get_device_capability(rows.device) >= (9, 0)
     are_vectors = rows.itemsize == 2 and rows.shape[1] % VECTOR == 0
-
-    return is_copied and are_vectors and rows.shape[0] >= FEWEST_ROWS and 0 not in gate.shape
+    if not are_vectors or rows.shape[0] < FEWEST_ROWS or 0 in gate.shape:
+        return False
+    gpu = machine.current(rows.device) if rows.is_cuda else None
+    return gpu is None or gpu.generation.has_tma
 
 
 def setup_context(ctx, inputs, output):

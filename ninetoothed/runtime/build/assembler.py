@@ -55,15 +55,15 @@ class Assembler:
 UNKNOWN = Assembler("", (0, 0))
 
 
-def for_capability(capability: int) -> Assembler | None:
+def for_architecture(architecture: int | str) -> Assembler | None:
     """Return the assembler for a GPU; None where Triton's own is trusted."""
-    return for_hopper() if generation_of(capability).has_wgmma else None
+    return for_hopper() if generation_of(architecture).has_wgmma else None
 
 
 def loses_registers(gpu: Machine | None) -> bool:
     """Tell whether the assembler for a GPU is not sound; without Triton there is only text, which has no fault."""
     try:
-        chosen = for_capability(gpu.capability) if gpu is not None else None
+        chosen = for_architecture(gpu.architecture) if gpu is not None else None
     except ModuleNotFoundError:
         return False
     return chosen is not None and not chosen.is_sound

@@ -56,7 +56,7 @@ def compile_kernel(
     try:
         from triton.backends.compiler import GPUTarget
 
-        target = GPUTarget(gpu.generation.compiler, gpu.capability, gpu.generation.warp_size)
+        target = GPUTarget(gpu.generation.compiler, gpu.architecture, gpu.generation.warp_size)
         kernel, lost = triton_cache.compile(_source(emitted, path, aligned), target, options)
     except Exception as error:
         raise CompilationError(
@@ -191,6 +191,9 @@ class CompiledKernel:
 
     @cached_property
     def _usage(self) -> dict[str, int]:
+        if (text := self.asm.get("amdgcn")) is not None:
+            counts = {name: int(value) for name, value in re.findall(r"\.(\w+):\s+(\d+)$", text, re.MULTILINE)}
+            return {"REG": counts["vgpr_count"], "STACK": counts["private_segment_fixed_size"], "LOCAL": 0}
         try:
             text = assembler.usage(self.asm["cubin"])
         except (OSError, RuntimeError, AttributeError) as error:

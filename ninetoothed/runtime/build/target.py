@@ -19,7 +19,7 @@ def target_of(gpu: Machine | None) -> Target:
         return replace(CPU, poisons_overhang=_poisons_overhang())
     generation = gpu.generation
     return Target(
-        capability=gpu.capability,
+        architecture=gpu.architecture,
         warp_size=generation.warp_size,
         has_wgmma=generation.has_wgmma,
         has_tma=generation.has_tma,

@@ -51,7 +51,7 @@ def compile(source: Any, target: Any, options: dict[str, Any]) -> tuple[Any, tup
     """Compile as `triton.compile`, unless an earlier process has, and tell what the code loses (see `build.wgmma`)."""
     import triton
 
-    chosen = assembler.for_capability(target.arch)
+    chosen = assembler.for_architecture(target.arch)
     record = _record(source, target, options, chosen)
     if record is None:
         return sound(triton.compile(source, target=target, options=options), chosen)

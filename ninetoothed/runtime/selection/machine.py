@@ -11,7 +11,7 @@ import math
 from dataclasses import dataclass, field
 from typing import Any
 
-from ninetoothed.errors import ArgumentError
+from ninetoothed.errors import ArgumentError, UnsupportedError
 
 
 @dataclass(frozen=True)
@@ -141,7 +141,7 @@ _HOPPER_STREAMS = ProductCosts(
 
 @dataclass(frozen=True)
 class Generation:
-    """Numbers that the GPUs share whose compute capability is at least `since`, up to the next generation's.
+    """Numbers that GPUs share whose architectures, as Triton calls them, are among these: 90 is compute capability 9.0.
 
     compiler: Triton's name of the backend that compiles for them.
     warp_size: threads of a warp. threads: the most that a multiprocessor runs at once. most_warps: of one program.
@@ -159,7 +159,7 @@ class Generation:
     """
 
     name: str
-    since: int
+    architectures: range | tuple[str, ...]
     products: ProductCosts
     aligned_halves: ProductCosts | None = None
     streams: ProductCosts | None = None
@@ -181,7 +181,7 @@ GENERATIONS = (
     # Operands pass through registers, and no copy engine fetches them.
     Generation(
         "Ampere",
-        0,
+        range(90),
         ProductCosts(rate=1024),
         has_tma=False,
         most_deep_area=64 * 32,
@@ -190,7 +190,7 @@ GENERATIONS = (
     ),
     Generation(
         "Hopper",
-        90,
+        range(90, 100),
         ProductCosts(rate=2048),
         aligned_halves=_HOPPER_HALVES,
         streams=_HOPPER_STREAMS,
@@ -200,26 +200,54 @@ GENERATIONS = (
         gradient_registers=(195, 165),
     ),
     # Accumulators pass from tensor memory through registers, where tiles of an addend leave them little room.
-    Generation("Blackwell", 100, ProductCosts(rate=4096), crowded_registers=64),
+    Generation("Blackwell", range(100, 120), ProductCosts(rate=4096), crowded_registers=64),
+    # It multiplies as Ampere does, and has the copy engine. Later ones are taken for it until they have a row.
+    Generation("Blackwell RTX", range(120, 1000), ProductCosts(rate=1024), attention_registers=110),
+    Generation(
+        "CDNA 3",
+        ("gfx942",),
+        ProductCosts(rate=1024),
+        has_tma=False,
+        warp_size=64,
+        most_warps=16,
+        compiler="hip",
+        attention_registers=110,
+        gradient_registers=(125, 120),
+    ),
+    Generation(
+        "CDNA 4",
+        ("gfx950",),
+        ProductCosts(rate=2048),
+        has_tma=False,
+        warp_size=64,
+        most_warps=16,
+        compiler="hip",
+        attention_registers=110,
+        gradient_registers=(125, 120),
+    ),
 )
 
 
-def generation_of(capability: int) -> Generation:
-    """Return the generation of a compute capability."""
-    return next(each for each in reversed(GENERATIONS) if capability >= each.since)
+def generation_of(architecture: int | str) -> Generation:
+    """Return the generation of an architecture; UnsupportedError where there is no row for it."""
+    found = next((each for each in GENERATIONS if architecture in each.architectures), None)
+    if found is None:
+        known = ", ".join(str(name) for each in GENERATIONS for name in each.architectures if isinstance(name, str))
+        raise UnsupportedError(f"there is no row for GPUs of {architecture}; of AMD's, there are {known}")
+    return found
 
 
 @dataclass(frozen=True)
 class Machine:
     """A description of a GPU. Equal descriptions compile the same kernels.
 
-    capability: 90 for compute capability 9.0. shared_memory: bytes that one program may have. registers: those of a
-    multiprocessor, of 32 bits. l2: bytes. bandwidth: bytes a second from memory. is_run_on: whether the tests and the
-    benchmarks of this version ran on it.
+    architecture: as Triton calls it, 90 for compute capability 9.0 or "gfx942". multiprocessors: AMD's compute units.
+    shared_memory: bytes that one program may have. registers: those of a multiprocessor, of 32 bits. l2: bytes.
+    bandwidth: bytes a second from memory. is_run_on: whether the tests and the benchmarks of this version ran on it.
     """
 
     name: str
-    capability: int
+    architecture: int | str
     multiprocessors: int
     shared_memory: int
     registers: int = 65536
@@ -230,15 +258,20 @@ class Machine:
     @property
     def generation(self) -> Generation:
         """The numbers that it shares with GPUs of its time."""
-        return generation_of(self.capability)
+        return generation_of(self.architecture)
 
     @property
     def converts_float8(self) -> bool:
         """Tell whether it has instructions that convert to types of 8 bits."""
-        return self.capability >= 89
+        return not isinstance(self.architecture, int) or self.architecture >= 89
+
+    @property
+    def target(self) -> str:
+        """The name of its architecture: "sm_90", "gfx942"."""
+        return f"sm_{self.architecture}" if isinstance(self.architecture, int) else self.architecture
 
     def __str__(self) -> str:
-        return f"{self.name} (sm_{self.capability}, {self.multiprocessors} multiprocessors)"
+        return f"{self.name} ({self.target}, {self.multiprocessors} multiprocessors)"
 
 
 # For each the tests compile kernels.
@@ -247,6 +280,10 @@ MACHINES = (
     Machine("H100", 90, 132, 227 * 1024, l2=50 * 2**20, bandwidth=3.35e12),
     Machine("H200", 90, 132, 227 * 1024, l2=60 * 2**20, bandwidth=4.8e12, is_run_on=True),
     Machine("B200", 100, 148, 227 * 1024, l2=126 * 2**20, bandwidth=8.0e12),
+    Machine("RTX 3090", 86, 82, 99 * 1024, l2=6 * 2**20, bandwidth=0.94e12),
+    Machine("RTX 5090", 120, 170, 99 * 1024, l2=96 * 2**20, bandwidth=1.79e12),
+    Machine("MI300X", "gfx942", 304, 64 * 1024, registers=131072, l2=32 * 2**20, bandwidth=5.3e12),
+    Machine("MI355X", "gfx950", 256, 160 * 1024, registers=131072, l2=32 * 2**20, bandwidth=8.0e12),
 )
 A100, H100, H200, B200, *_ = MACHINES
 
@@ -281,11 +318,12 @@ def _describe(index: int) -> Machine:
     import torch
 
     properties = torch.cuda.get_device_properties(index)
-    capability = properties.major * 10 + properties.minor
+    name = getattr(properties, "gcnArchName", None) if torch.version.hip else None
+    architecture = name.split(":")[0] if name else properties.major * 10 + properties.minor
     known = next((machine for machine in MACHINES if machine.name in properties.name), None)
     return Machine(
         known.name if known else properties.name,
-        capability,
+        architecture,
         properties.multi_processor_count,
         getattr(properties, "shared_memory_per_block_optin", 0) or (known or A100).shared_memory,
         getattr(properties, "regs_per_multiprocessor", 65536),

@@ -116,13 +116,13 @@ def test_lanes_past_the_end_do_not_add_to_sums():
 @pytest.mark.parametrize("source", (torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.int32), ids=str)
 @both
 def test_what_is_compiled_saturates(source, dtype, gpu):
-    if gpu.capability < 89 and dtype == torch.float8_e4m3fn:
+    if gpu.architecture < 89 and dtype == torch.float8_e4m3fn:
         pytest.skip("a type that the GPU lacks")
     kernel, arguments = make(), (torch.zeros(8, dtype=source), torch.zeros(8, dtype=dtype))
     variant = dispatch.launcher_of(kernel).trace(arguments, {}, gpu)
     text = executable.GpuExecutable.compile(kernel.definition, variant).asm["ptx"]
     instructions = re.findall(r"cvt\S*\.e[45]m[23]x2\.\S+", text)
-    if gpu.capability < 89:
+    if gpu.architecture < 89:
         assert not instructions and "min.NaN.f32" in text and "0f47600000" in text  # 57344
     else:
         assert instructions and all("satfinite" in each for each in instructions)

@@ -65,5 +65,5 @@ def test_not_of_loops_over_tiles_nor_of_attention_nor_where_triton_cannot():
 
 
 def test_not_without_wgmma():
-    target = Target(capability=100, has_wgmma=False)
+    target = Target(architecture=100, has_wgmma=False)
     assert "disable_licm" not in "".join(loops(mm.make(), SQUARE, SQUARE.mT, SQUARE, target=target))

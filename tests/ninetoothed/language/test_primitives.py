@@ -162,7 +162,7 @@ def test_the_limits_of_a_row_name_its_types_and_what_gpus_lack():
 
 
 @pytest.mark.parametrize(
-    "name, dtype, backend, capability, said",
+    "name, dtype, backend, architecture, said",
     (
         ("dot", float64, "triton", 100, "`dot` of float64 is not there on GPUs of sm_100; multiply in float32"),
         ("dot", float64, "triton", 90, None),
@@ -170,8 +170,8 @@ def test_the_limits_of_a_row_name_its_types_and_what_gpus_lack():
         ("dot_scaled", float32, "torch", 0, "`dot_scaled` works on GPUs only"),
     ),
 )
-def test_what_a_backend_lacks(name, dtype, backend, capability, said):
-    lacking = PRIMITIVES[name].lacking((dtype,), backend, capability)
+def test_what_a_backend_lacks(name, dtype, backend, architecture, said):
+    lacking = PRIMITIVES[name].lacking((dtype,), backend, architecture)
     assert lacking is None if said is None else lacking.startswith(said)
 
 

@@ -48,7 +48,7 @@ def test_every_function_has_a_row():
 def test_a_type_is_refused_by_name_or_right_everywhere(case, gpu):
     found = {"cpu": on_cpu(case), gpu: on_gpu(case, named(gpu), {})}
     assert not any(outcome.kind in FAULTS for outcome in found.values()), found
-    is_gap = found[gpu].kind == REFUSED and f"GPUs of sm_{named(gpu).capability}" in found[gpu].said
+    is_gap = found[gpu].kind == REFUSED and f"GPUs of sm_{named(gpu).architecture}" in found[gpu].said
     assert found["cpu"].kind == found[gpu].kind or is_gap, found
 
 

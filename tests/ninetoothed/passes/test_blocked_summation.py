@@ -154,7 +154,7 @@ def test_not_beside_other_products():
     assert sum_in_blocks(program, 1024) == program
 
 
-@pytest.mark.parametrize("gpu", (machine.A100, machine.H200, machine.B200), ids=lambda gpu: f"sm_{gpu.capability}")
+@pytest.mark.parametrize("gpu", (machine.A100, machine.H200, machine.B200), ids=lambda gpu: gpu.target)
 @pytest.mark.parametrize("name", ("mm", "conv2d"))
 def test_compiled(name, gpu):
     """Triton does not take the additions for those of `dot`: sums are apart in machine code, too."""

@@ -84,7 +84,7 @@ def test_without_a_copy_engine_nothing_goes_through_descriptors(product):
 @pytest.mark.parametrize("gpu", (machine.A100, machine.H200, machine.B200), ids=lambda gpu: gpu.name)
 def test_targets_of_gpus(gpu):
     target = target_of(gpu)
-    assert target.capability == gpu.capability and target.has_wgmma == (gpu is machine.H200)
+    assert target.architecture == gpu.architecture and target.has_wgmma == (gpu is machine.H200)
     assert target.has_tma == (gpu is not machine.A100)
 
 

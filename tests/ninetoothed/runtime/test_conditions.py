@@ -131,7 +131,7 @@ class TestNumbersOfTiles:
 
         return ninetoothed.make(arrangement, add, (Tensor(2), Tensor(2), Tensor(2)))
 
-    @pytest.mark.parametrize("gpu", (machine.A100, machine.H200, None), ids=lambda gpu: gpu and f"sm_{gpu.capability}")
+    @pytest.mark.parametrize("gpu", (machine.A100, machine.H200, None), ids=lambda gpu: gpu and gpu.target)
     @pytest.mark.parametrize("rows", (5, 100, 1000))
     def test_a_row_for_all(self, rows, gpu):
         kernel = self.make_biased()

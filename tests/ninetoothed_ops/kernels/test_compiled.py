@@ -1,5 +1,7 @@
 """The ten kernels compiled for GPUs that need not be there: they compile, fit, and spill nothing as configured."""
 
+import re
+
 import pytest
 import torch
 
@@ -14,11 +16,15 @@ PRODUCTS = ("addmm", "bmm", "conv2d", "conv2d_backward_input", "conv2d_backward_
 PRODUCTS += ("linear_swiglu", "mm", "sdpa", "sdpa_backward_key_value", "sdpa_backward_query")
 OTHERS = tuple(name for name in (*calls.NAMES, *calls.GRADIENTS) if name not in PRODUCTS)
 GPUS = (machine.A100, machine.H200, machine.B200)
-# Each GPU has its own instruction for products. Of the others a third are compiled for each GPU.
+SIMILAR = tuple(machine.named(name) for name in ("RTX 3090", "MI300X", "RTX 5090", "MI355X"))
+# Each GPU has its own instruction for products. Those that are like another take turns, and all do with the rest.
 CASES = [(name, gpu, torch.float16) for name in PRODUCTS for gpu in GPUS]
-CASES += [(name, GPUS[i % 3], torch.float16) for i, name in enumerate(OTHERS)]
+CASES += [(name, SIMILAR[(i + k) % 4], torch.float16) for i, name in enumerate(PRODUCTS) for k in range(2)]
+CASES += [(name, (*GPUS, *SIMILAR)[i % 7], torch.float16) for i, name in enumerate(OTHERS)]
+INSTRUCTIONS = {80: "mma.sync", 86: "mma.sync", 90: "wgmma", 100: "tcgen05.mma", 120: "mma.sync"}
+INSTRUCTIONS |= dict.fromkeys(("gfx942", "gfx950"), "v_mfma_f32")
 # Below Hopper it is never launched: two products of fewer registers are faster (ops/linear_swiglu.py).
-CASES.remove(("linear_swiglu", machine.A100, torch.float16))
+CASES = [(name, *rest) for name, *rest in CASES if name != "linear_swiglu" or rest[0].generation.has_tma]
 # bfloat16 differs from float16 in conversions alone, which take registers beside those of a product: the greatest.
 CASES += [(name, machine.H200, torch.bfloat16) for name in PRODUCTS if "backward" in name or "linear" in name]
 
@@ -26,19 +32,19 @@ CASES += [(name, machine.H200, torch.bfloat16) for name in PRODUCTS if "backward
 @pytest.mark.parametrize(
     "name, gpu, dtype",
     CASES,
-    ids=lambda each: f"sm_{each.capability}" if isinstance(each, machine.Machine) else str(each),
+    ids=lambda each: each.target if isinstance(each, machine.Machine) else str(each),
 )
 def test_compiled_without_spills(name, gpu, dtype):
     kernel, arguments = calls.large(name, dtype)
     compiled, configuration = launched(kernel, arguments, gpu)
     assert compiled.spills == 0, f"{compiled.registers} registers and {compiled.spills} bytes spilled: {configuration}"
     assert compiled.shared <= gpu.shared_memory
+    text = compiled.asm["ptx" if gpu.generation.compiler == "cuda" else "amdgcn"]
     if name in PRODUCTS:
-        instruction = {80: "mma.sync", 90: "wgmma", 100: "tcgen05.mma"}[gpu.capability]
-        assert instruction in compiled.asm["ptx"] or (gpu == machine.B200 and "mma.sync" in compiled.asm["ptx"])
+        assert INSTRUCTIONS[gpu.architecture] in text or (gpu == machine.B200 and "mma.sync" in text)
     # Interleaved pairs are two loads of every other element; a thread of the few programs of decoding has two lanes.
     elif name not in ("rope", "rope_into_cache", "rope_pair"):
-        assert "ld.global.v4" in compiled.asm["ptx"] or "ld.global.v8" in compiled.asm["ptx"]
+        assert re.search(r"ld\.global\.(\w+::\w+\.)*v[48]|_load_dwordx4", text)
 
 
 # A causal kernel has the loop of a plain one, and another over the tiles on the diagonal: of 128, on each GPU.

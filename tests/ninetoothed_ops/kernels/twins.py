@@ -183,5 +183,5 @@ def compiled(kernel, own, **constants):
     source = ASTSource(kernel, signature, constants, dict.fromkeys(aligned, [["tt.divisibility", 16]]))
     metadata = own.kernel.metadata
     options = {"num_warps": metadata.num_warps, "num_stages": metadata.num_stages}
-    kernel = triton.compile(source, target=GPUTarget("cuda", own.gpu.capability, 32), options=options)
+    kernel = triton.compile(source, target=GPUTarget("cuda", own.gpu.architecture, 32), options=options)
     return dataclasses.replace(own, kernel=kernel)

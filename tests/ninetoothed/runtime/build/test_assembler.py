@@ -58,8 +58,8 @@ def test_without_any_other_it_is_the_one_of_triton():
 
 
 def test_it_matters_on_hopper_alone():
-    assert assembler.for_capability(90) is not None
-    assert assembler.for_capability(80) is None and assembler.for_capability(100) is None
+    assert assembler.for_architecture(90) is not None
+    assert assembler.for_architecture(80) is None and assembler.for_architecture(100) is None
     assert not assembler.loses_registers(machine.A100)
 
 

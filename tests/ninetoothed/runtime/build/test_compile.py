@@ -43,7 +43,7 @@ def compiled(kernel, *arguments, gpu=machine.H200):
 @pytest.mark.parametrize("gpu", GPUS, ids=lambda gpu: gpu.name)
 def test_products_use_the_tensor_cores_and_spill_nothing(gpu):
     kernel = compiled(mm.make(), *(halves(4096, 4096) for _ in range(3)), gpu=gpu)
-    instruction = {80: "mma.sync", 90: "wgmma", 100: "tcgen05"}[gpu.capability]
+    instruction = {80: "mma.sync", 90: "wgmma", 100: "tcgen05"}[gpu.architecture]
     assert instruction in kernel.asm["ptx"]
     assert "cp.async" in kernel.asm["ptx"] or "cp.async.bulk" in kernel.asm["ptx"]
     assert 0 < kernel.registers <= 255 and kernel.spills == 0

@@ -338,7 +338,7 @@ def test_the_cpu_gets_no_tile_that_is_too_large():
 
 
 def test_presets_describe_their_generation():
-    assert [gpu.capability for gpu in GPUS] == [80, 90, 90, 100]
+    assert [gpu.architecture for gpu in GPUS] == [80, 90, 90, 100]
     assert str(machine.H200) == "H200 (sm_90, 132 multiprocessors)"
     assert len({*GPUS, *GPUS}) == 4
 
