@@ -207,32 +207,21 @@ class _Operand:
 
 def _moved(step: Step, levels: tuple[_Dimensions, ...]) -> tuple[_Dimensions, ...]:
     """Return the dimensions that a step makes of those of its level; of `ravel`, of all levels from its own on."""
-    here, after = levels[0], step.after[0]
-    match step.operation:
-        case "tile" | "pad":
-            return tuple(tuple(map(_Dimension.resized, here, shape)) for shape in step.after)
-        case "expand":
-            dims, wanted = step.arguments
-            new = (replace(each, size=size) for each, size in zip(here, wanted, strict=True))
-            return (tuple(replace(x, is_repeated=here[d].is_one) if d in dims else x for d, x in enumerate(new)),)
-        case "unsqueeze":
-            dim = step.arguments[0]
-            return ((*here[:dim], _Dimension(1, 0), *here[dim:]),)
-        case "squeeze":
-            return (tuple(dimension for d, dimension in enumerate(here) if d not in step.arguments[0]),)
-        case "permute":
-            return (tuple(here[d] for d in step.arguments[0]),)
-        case "flatten":
-            start, end = step.arguments
-            parts = tuple(dimension for dimension in here[start:end] if not dimension.is_one)
-            axis = min((dimension.axis for dimension in parts), default=0)
-            whole = _Dimension(after[start], axis, any(each.is_repeated for each in parts))
-            return ((*here[:start], whole, *here[end:]),)
-        case "ravel":
-            return (tuple(dimension for level in levels for dimension in level),)
-        case "index":
-            return (tuple(here[d].resized(size) for d, size in zip(step.arguments[2], after, strict=True)),)
-    raise AssertionError(step.operation)
+    here = levels[0]
+
+    def resized(d: int, size: Size) -> _Dimension:
+        if step.operation != "expand":
+            return here[d].resized(size)
+        return replace(
+            here[d], size=size, is_repeated=here[d].is_one if d in step.arguments[0] else here[d].is_repeated
+        )
+
+    def joined(dimensions: _Dimensions, size: Size) -> _Dimension:
+        parts = tuple(dimension for dimension in dimensions if not dimension.is_one)
+        axis = min((dimension.axis for dimension in parts), default=0)
+        return _Dimension(size, axis, any(each.is_repeated for each in parts))
+
+    return metaops.follow(step, levels, _Dimension(1, 0), resized, joined)
 
 
 def _is_merged(step: Step, here: _Dimensions) -> bool:

@@ -131,7 +131,7 @@ class _Checked:
 
     def cut(self, guard: Guard, cut: tuple[int, int]) -> _Checked:
         """Check the guard of a dimension that `tile` cuts; lanes that earlier guards force to 0 are left out."""
-        index, size = simplify(_settled(guard.index, self.facts), self.facts), simplify(guard.size, self.facts)
+        index, size = simplify(_without_zeros(guard.index, self.facts), self.facts), simplify(guard.size, self.facts)
         fails = not is_nonnegative(size - 1 - index, self.facts)
         checked = self.check(guard, is_reached=False)
         return replace(checked, edges=(*self.edges, CutEdge(index, size, reached=self.reached, fails=fails, cut=cut)))
@@ -221,7 +221,7 @@ def _with_sizes(bound: Arrangement, facts: Facts) -> Facts:
     return Facts({**missing, **facts.ranges}, facts.assumptions) if missing else facts
 
 
-def _settled(index: Expr, facts: Facts) -> Expr:
+def _without_zeros(index: Expr, facts: Facts) -> Expr:
     """Replace names that can only be 0."""
     return index.subs({name: const(0) for name in index.variables if bounds(var(name), facts) == (0, 0)})
 

@@ -4,10 +4,10 @@ A shape rule takes an arrangement and the level that it changes, and returns a n
 `ArrangementError` where something does not fit. An index rule maps an element's indices after a step to those before.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Any
+from typing import Any, TypeVar
 
 from ninetoothed.arrangement import Arrangement, Size, Step
 from ninetoothed.expr import Expr, Facts, as_expr, const, is_nonnegative, minimum, var
@@ -15,6 +15,8 @@ from ninetoothed.operands import KeywordArgument, MetaOperation, is_below, never
 from ninetoothed.subscripts import full_key, position, span
 from ninetoothed.symbol import largest, leaves_of
 from ninetoothed.wording import counted
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -103,6 +105,37 @@ def pull_back(
         case _:
             raise AssertionError(step.operation)
     return (*outer, here, *inner), guards
+
+
+def follow(
+    step: Step,
+    levels: Sequence[tuple[T, ...]],
+    one: T,
+    resized: Callable[[int, Size], T],
+    joined: Callable[[tuple[T, ...], Size], T],
+) -> tuple[tuple[T, ...], ...]:
+    """Carry what is known of dimensions through a step: from the levels that it replaces to those that it makes.
+
+    one: what is known of a new dimension of size 1. resized: of one, by its number before the step, that gets a size.
+    joined: of several that become one of a size.
+    """
+    here, after = levels[0], step.after[0]
+    match step.operation:
+        case "ravel":
+            return (tuple(dimension for level in levels for dimension in level),)
+        case "unsqueeze":
+            (dim,) = step.arguments
+            return ((*here[:dim], one, *here[dim:]),)
+        case "squeeze":
+            return (tuple(dimension for d, dimension in enumerate(here) if d not in step.arguments[0]),)
+        case "permute":
+            return (tuple(here[d] for d in step.arguments[0]),)
+        case "flatten":
+            start, end = step.arguments
+            return ((*here[:start], joined(here[start:end], after[start]), *here[end:]),)
+        case "index":
+            return (tuple(map(resized, step.arguments[2], after)),)
+    return tuple(tuple(map(resized, range(len(here)), shape)) for shape in step.after)
 
 
 def index_map(

@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 
 from ninetoothed.arrangement import Arrangement, Size, Step
 from ninetoothed.expr import Expr, as_expr, cdiv, const
+from ninetoothed.metaops import follow
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ Tilings = tuple[Tiling, ...]
 
 def tilings(arrangements: Sequence[Arrangement]) -> tuple[tuple[tuple[Tilings, ...], ...], ...]:
     """Return the tilings of every dimension of each level, for each arrangement."""
-    own = [_levels(arrangement, {}) for arrangement in arrangements]
+    own = [_history(arrangement, {})[-1] for arrangement in arrangements]
     # A dimension that is expanded to another tensor's number of tiles is cut as that one is.
     known = {
         as_expr(size): dimension
@@ -56,7 +57,7 @@ def tilings(arrangements: Sequence[Arrangement]) -> tuple[tuple[tuple[Tilings, .
         for size, dimension in zip(shape, dimensions, strict=True)
         if any(not tiling.is_whole for tiling in dimension)
     }
-    return tuple(_levels(arrangement, known) for arrangement in arrangements)
+    return tuple(_history(arrangement, known)[-1] for arrangement in arrangements)
 
 
 def count(dimension: Tilings) -> Expr:
@@ -77,22 +78,16 @@ def squeezed(arrangement: Arrangement) -> Iterator[Tiling]:
             yield from (tiling for dim in step.arguments[0] for tiling in levels[step.level][dim])
 
 
-def _levels(arrangement: Arrangement, known: Mapping[Expr, Tilings]) -> tuple[tuple[Tilings, ...], ...]:
-    return _history(arrangement, known)[-1]
-
-
 def _history(arrangement: Arrangement, known: Mapping[Expr, Tilings]) -> list[tuple[tuple[Tilings, ...], ...]]:
     """Return the tilings of all levels before the first step and after each."""
-    levels = [_elements(arrangement.source.sizes)]
+    levels = [tuple(map(_element, arrangement.source.sizes))]
     history = [tuple(levels)]
     for step in arrangement.steps:
-        here = levels[step.level]
-        if step.operation == "ravel":
-            levels[step.level :] = [tuple(dimension for shape in levels[step.level :] for dimension in shape)]
-        elif step.operation == "tile":
-            levels[step.level : step.level + 1] = _tiled(step, here)
-        else:
-            levels[step.level] = _moved(step, here, known)
+        end = len(levels) if step.operation == "ravel" else step.level + 1
+        replaced = levels[step.level : end]
+        levels[step.level : end] = (
+            _tiled(step, *replaced) if step.operation == "tile" else _moved(step, replaced, known)
+        )
         history.append(tuple(levels))
     return history
 
@@ -122,46 +117,25 @@ def _cut(dimension: Tilings, tile: Expr) -> Tilings:
     return (replace(dimension[0], block=dimension[0].block * tile),)
 
 
-def _moved(step: Step, here: tuple[Tilings, ...], known: Mapping[Expr, Tilings]) -> tuple[Tilings, ...]:
-    """Return the tilings of a level after a step, given those before; `known` has those of sizes."""
-    (after,) = step.after
-    match step.operation:
-        case "expand":
-            dims, wanted = step.arguments
-            return tuple(
-                known.get(as_expr(wanted[d]), _element(wanted[d])) if d in dims else dimension
-                for d, dimension in enumerate(here)
-            )
-        case "unsqueeze":
-            (dim,) = step.arguments
-            return (*here[:dim], (), *here[dim:])
-        case "squeeze":
-            (dims,) = step.arguments
-            return tuple(dimension for d, dimension in enumerate(here) if d not in dims)
-        case "permute":
-            (dims,) = step.arguments
-            return tuple(here[d] for d in dims)
-        case "flatten":
-            start, end = step.arguments
-            return (
-                *here[:start],
-                _joined(tiling for dimension in here[start:end] for tiling in dimension),
-                *here[end:],
-            )
-        case "pad":
-            sizes = zip(step.shape, after, here, strict=True)
-            return tuple(
-                dimension if as_expr(size) == as_expr(padded) else (Tiling(as_expr(padded), is_plain=False),)
-                for size, padded, dimension in sizes
-            )
-        case "index":
-            _, strides, kept = step.arguments
-            chosen = zip(kept, after, strict=True)
-            return tuple(
-                here[d] if strides[d] == 1 and as_expr(step.shape[d]) == as_expr(size) else _part(here[d], size)
-                for d, size in chosen
-            )
-    raise AssertionError(step.operation)
+def _moved(
+    step: Step, levels: Sequence[tuple[Tilings, ...]], known: Mapping[Expr, Tilings]
+) -> tuple[tuple[Tilings, ...], ...]:
+    """Return the tilings of what a step makes of its levels; `known` has those of sizes."""
+    here = levels[0]
+
+    def resized(d: int, size: Size) -> Tilings:
+        is_same = as_expr(step.shape[d]) == as_expr(size)
+        match step.operation:
+            case "expand":
+                return known.get(as_expr(size), _element(size)) if d in step.arguments[0] else here[d]
+            case "pad":
+                return here[d] if is_same else (Tiling(as_expr(size), is_plain=False),)
+        return here[d] if is_same and step.arguments[1][d] == 1 else _part(here[d], size)
+
+    def joined(dimensions: tuple[Tilings, ...], size: Size) -> Tilings:
+        return _joined(tiling for dimension in dimensions for tiling in dimension)
+
+    return follow(step, levels, (), resized, joined)
 
 
 def _part(dimension: Tilings, size: Size) -> Tilings:
@@ -178,10 +152,6 @@ def _joined(dimension: Iterable[Tiling]) -> Tilings:
             tiling = Tiling(last.size * tiling.size, is_plain=last.is_plain and tiling.is_plain)
         joined.append(tiling)
     return tuple(joined)
-
-
-def _elements(sizes: Iterable[Size]) -> tuple[Tilings, ...]:
-    return tuple(_element(size) for size in sizes)
 
 
 def _element(size: Size) -> Tilings:

@@ -46,7 +46,7 @@ def trace(
 
     Raises `ApplicationError`, pointing at the user's source, for what an application may not do.
     """
-    context, requirements = _settled(definition, specialisation, check)
+    context, requirements = _traced_until_unified(definition, specialisation, check)
     body = remove_dead(context.builder.top)
     found = widths(context, body)
     check(found)
@@ -69,7 +69,7 @@ def trace(
     return program
 
 
-def _settled(
+def _traced_until_unified(
     definition: KernelDefinition, specialisation: Specialisation, check: Callable[[tuple[Requirement, ...]], None]
 ) -> tuple[TraceContext, tuple[Requirement, ...]]:
     """Trace an application until no more sizes have to be unified. Returns also all that it requires."""

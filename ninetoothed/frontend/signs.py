@@ -22,7 +22,7 @@ class Signs:
     def is_nonnegative(self, operand: Value | Expr | float, facts: Facts) -> bool:
         """Tell whether an integer is known not to be negative."""
         if isinstance(operand, Value):
-            return bottom_up(operand, self._nonnegative, self._bounding, lambda value: self._settle(value, facts))
+            return bottom_up(operand, self._nonnegative, self._bounding, lambda value: self._decide(value, facts))
         if isinstance(operand, Expr):
             lower, _ = bounds(operand, facts)
             return lower is not None and lower >= 0
@@ -35,7 +35,7 @@ class Signs:
             return producer.operands
         return ()
 
-    def _settle(self, value: Value, facts: Facts) -> bool:
+    def _decide(self, value: Value, facts: Facts) -> bool:
         operands = self._bounding(value)
         if operands or value.type.dtype.category == "uint":
             return all(self._nonnegative[operand] for operand in operands)

@@ -21,13 +21,13 @@ class ValueNumbering:
 
     def first(self, value: Value) -> Value:
         """Return the first of the values that are computed as this one is."""
-        return bottom_up(value, self._first, self._inputs, self._settle)
+        return bottom_up(value, self._first, self._inputs, self._number)
 
     def _inputs(self, value: Value) -> tuple[Value, ...]:
         producer = self._producers.get(value)
         return producer.operands if isinstance(producer, Apply) and _is_repeatable(producer) else ()
 
-    def _settle(self, value: Value) -> Value:
+    def _number(self, value: Value) -> Value:
         computation: tuple[Any, ...]
         match self._producers.get(value):
             case Apply(results=results) as apply if _is_repeatable(apply):

@@ -15,7 +15,6 @@ from functools import partial
 
 from ninetoothed import ir
 from ninetoothed.expr import Expr, var
-from ninetoothed.ir.lanes import is_repetition
 from ninetoothed.ir.rewriter import access_at
 from ninetoothed.passes.operations import is_dot, is_fold, producers, readers
 from ninetoothed.passes.trip_count import is_at_least
@@ -127,12 +126,11 @@ def _narrowing(weights: ir.Value, middle: ir.Block, kept: Sequence[ir.Value]) ->
 def _is_plain(operation: ir.Operation) -> bool:
     """Tell whether an operation is a load, or computes lane by lane, or row by row of a matrix."""
     match operation:
-        case ir.Apply(function="dot" | "permute"):
-            return True
         case ir.Apply() if is_fold(operation):
             return len(operation.operands[0].type.lanes) == 2 and operation.axes.worked() == {1}
         case ir.Apply():
-            return operation.primitive.is_map or is_repetition(operation)
+            primitive = operation.primitive
+            return is_dot(operation) or primitive.is_map or (primitive.moves_lanes and primitive.moves is None)
         case ir.Load(access=access):
             return not access.bindings
     return isinstance(operation, ir.Constant | ir.ScalarArgument | ir.Index)

@@ -70,14 +70,14 @@ class Integers:
     _names: dict[ir.Value, str] = field(default_factory=dict)
     _numbers: Iterator[int] = field(default_factory=itertools.count)
 
-    def of(self, value: ir.Value) -> Expr:
+    def expr_of(self, value: ir.Value) -> Expr:
         """Return the expression of a value, in the variables of its lanes; of a pointer, how many elements it is on.
 
         It is counted from the first of the pointer's parameter.
         """
-        return bottom_up(value, self._known, self._operands, self._settle)
+        return bottom_up(value, self._known, self._operands, self._named)
 
-    def _settle(self, value: ir.Value) -> Expr:
+    def _named(self, value: ir.Value) -> Expr:
         found = self._read(value)
         return self.name(value) if found is None or len(found.text) > LONGEST else found
 
@@ -90,7 +90,9 @@ class Integers:
 
     def within(self, e: Expr, bindings: ir.Bindings) -> Expr:
         """Put the expressions of bound values for their names, and of rounds for counters."""
-        return e.subs({**self.counters, **{name: self.of(value) for name, value in bindings if name in e.variables}})
+        return e.subs(
+            {**self.counters, **{name: self.expr_of(value) for name, value in bindings if name in e.variables}}
+        )
 
     def has_loaded(self, e: Expr) -> bool:
         """Tell whether an expression depends on a number that was not read back."""
@@ -107,7 +109,7 @@ class Integers:
                 return self.guards(operand, not holds)
             case ir.Apply(function=name, operands=(a, b)) if name in _COMPARED and _is_integer(a):
                 compared = name if holds else _COMPARED[name]
-                x, y = self.of(a), self.of(b)
+                x, y = self.expr_of(a), self.expr_of(b)
                 if self.has_loaded(x) or self.has_loaded(y):
                     return None
                 if compared == "eq":
@@ -115,7 +117,7 @@ class Integers:
                 if compared != "ne":
                     low, high = (x, y) if compared in ("lt", "le") else (y, x)
                     return (Guard(high - low - (compared in ("lt", "gt")), const(0), upper=False),)
-        e = self.of(condition)
+        e = self.expr_of(condition)
         if self.has_loaded(e):
             return None
         return (Guard(e - 1 if holds else -e, const(0), upper=False),)
@@ -131,7 +133,7 @@ class Integers:
         """Read a variable to which each round adds the same: `start + step * round`; None of any other."""
         carried, counter = self.carried[value]
         self._known[value] = own = self.name(value)
-        start, step = self.of(carried.initial), self.of(carried.yielded) - own
+        start, step = self.expr_of(carried.initial), self.expr_of(carried.yielded) - own
         del self._known[value]
         if not step.variables.isdisjoint({counter, *self.loaded}):
             return None
@@ -163,11 +165,11 @@ class Integers:
             case ir.Apply(function="data_ptr"):
                 return const(0)
             case ir.Apply(function="assign", operands=(_, assigned)):
-                return self.of(assigned)
+                return self.expr_of(assigned)
             case ir.Apply(function="add", operands=(a, b)) if _is_pointer(a) != _is_pointer(b):
-                return self.of(a) + self.of(b)
+                return self.expr_of(a) + self.expr_of(b)
             case ir.Apply(operands=(operand,)) as view if view.primitive.is_view:
-                return self._moved(self.of(operand), view)
+                return self._moved(self.expr_of(operand), view)
         return None
 
     def _computed(self, operation: ir.Apply, dtype: DType | PointerType) -> Expr | None:
@@ -175,18 +177,18 @@ class Integers:
         if not operands or not all(map(_is_integer, operands)):
             return None
         if operation.primitive.is_view:
-            return self._moved(self.of(operands[0]), operation)
+            return self._moved(self.expr_of(operands[0]), operation)
         if function == "cast":
             is_kept = isinstance(dtype, DType) and dtype.is_integer and dtype.bits >= 32
-            return self.of(operands[0]) if is_kept else None
+            return self.expr_of(operands[0]) if is_kept else None
         if function in _DIVISIONS:
-            a, b = map(self.of, operands)
+            a, b = map(self.expr_of, operands)
             return _DIVISIONS[function](a, b) if is_nonnegative(b - 1, self.facts) else None
         is_logic = all(_is_condition(each) for each in operands)
-        if function == "where" and any(self.has_loaded(self.of(each)) for each in operands):
+        if function == "where" and any(self.has_loaded(self.expr_of(each)) for each in operands):
             return None
         form = _FORMS.get(function) or (_LOGIC.get(function) if is_logic else None)
-        return None if form is None else form(*map(self.of, operands))
+        return None if form is None else form(*map(self.expr_of, operands))
 
     def _moved(self, e: Expr, view: ir.Apply) -> Expr | None:
         """Put the lanes of a view for those of its operand; None where a name depends on lanes, too."""

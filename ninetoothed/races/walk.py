@@ -155,7 +155,7 @@ class Walk:
         """Follow an index that is negative unless a condition holds: so the frontend writes one that is masked."""
         match self.integers.producers.get(index):
             case ir.Apply(function="where", operands=(condition, chosen, other)):
-                out = self.integers.of(other)
+                out = self.integers.expr_of(other)
                 if out.is_constant and out.constant < 0:
                     guards = self.integers.guards(condition, True)
                     return chosen, around.within(guards or (), unknown=((condition, True),) if guards is None else ())
@@ -167,7 +167,7 @@ class Walk:
         value = rest.pop(0) if operation.primitive.effect is Effect.WRITES else None
         guards: tuple[Guard, ...] | None = self.integers.guards(rest[0], True) if rest else ()
         around = around.within(guards or (), unknown=((rest[0], True),) if guards is None else ())
-        place = (self.integers.of(pointers),)
+        place = (self.integers.expr_of(pointers),)
         self._add(operation, pointers.type.dtype.parameter, pointers.type, place, value, around, True)
 
     def _add(
