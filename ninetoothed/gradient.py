@@ -21,7 +21,7 @@ from ninetoothed import metaops
 from ninetoothed.arrangement import Arrangement, Size, Step
 from ninetoothed.errors import ArgumentTypeError, GradientError, shortens_tracebacks
 from ninetoothed.expr import Expr, as_expr, cdiv
-from ninetoothed.operands import shape_text
+from ninetoothed.operands import several, shape_text
 from ninetoothed.tensor import Tensor
 from ninetoothed.tiling import are_alike, tilings
 from ninetoothed.wording import near
@@ -66,8 +66,7 @@ def gradient_arrangement(arrangement: ArrangementFunction, of: str | int) -> Arr
 
     @functools.wraps(arrangement)
     def derived(*tensors: Any, **options: Any) -> tuple[Any, ...]:
-        arranged = arrangement(*tensors, **options)
-        arranged = tuple(arranged) if isinstance(arranged, tuple | list) else (arranged,)
+        arranged = several(arrangement(*tensors, **options))
         owner = _position(arrangement, of, tensors, options, arranged)
         tiled = [i for i, each in enumerate(arranged) if isinstance(each, Tensor) and each.source.ndim]
         operands = [_Operand.of(arranged[i].arrangement) for i in tiled]

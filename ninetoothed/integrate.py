@@ -24,6 +24,7 @@ from ninetoothed.errors import (
 )
 from ninetoothed.frontend.parse import called, mentioned_names, parse_application, returns_value, signature, unwrap
 from ninetoothed.frontend.preview import multiplies
+from ninetoothed.operands import several
 from ninetoothed.symbol import Symbol
 from ninetoothed.tensor import Tensor
 from ninetoothed.wording import brief, counted, given_names, in_users_names
@@ -81,7 +82,7 @@ def run_arrangement(
         what = f"the arrangement {_told(arrangement)} fails: {told}"
         kind = ArrangementTypeError if isinstance(error, TypeError) else ArrangementError
         raise arrangement_error(what, _remedy(error, (real or unfit)[:1]), kind, line_of(error)) from error
-    arranged = tuple(arranged) if isinstance(arranged, tuple | list) else (arranged,)
+    arranged = several(arranged)
     if arranged == (None,):
         if _are_exchanged(arrangement, application):
             raise _exchanged(arrangement, application)
@@ -228,7 +229,7 @@ def _check_arranged(name: str, parameter: str, tensor: object) -> None:
 def _choices(option: str, value: Choice) -> tuple[int, ...] | None:
     if value is None:
         return None
-    values = tuple(value) if isinstance(value, tuple | list) else (value,)
+    values = several(value)
     if not values or any(isinstance(each, bool) or not isinstance(each, int) for each in values):
         raise ArrangementError(f"{option}={brief(value)} is no choice; give a number, or several to choose from")
     allowed, told = _CHOICES[option]

@@ -256,7 +256,7 @@ def unsqueeze(arrangement: Arrangement, level: int, dim: Any) -> Arrangement:
     call = MetaOperation(arrangement, level, "unsqueeze", (dim,))
     before = call.shape
     dim = call.dimension(dim, len(before) + 1)
-    return arrangement.then(Step("unsqueeze", level, before, (dim,)), (*before[:dim], 1, *before[dim:]))
+    return call.then((dim,), (*before[:dim], 1, *before[dim:]))
 
 
 def squeeze(arrangement: Arrangement, level: int, dims: Any) -> Arrangement:
@@ -269,7 +269,7 @@ def squeeze(arrangement: Arrangement, level: int, dims: Any) -> Arrangement:
         if isinstance(size, int) and size != 1:
             raise call.error(f"dimension {dim} has size {size}", "only a dimension of size 1 can be squeezed")
     after = tuple(size for dim, size in enumerate(before) if dim not in dims)
-    return arrangement.then(Step("squeeze", level, before, (dims,)), after)
+    return call.then((dims,), after)
 
 
 def permute(arrangement: Arrangement, level: int, dims: Any) -> Arrangement:
@@ -280,7 +280,7 @@ def permute(arrangement: Arrangement, level: int, dims: Any) -> Arrangement:
     if len(dims) != len(before):
         named = f"{counted(len(dims), 'dimension')} of {len(before)} {'is' if len(dims) == 1 else 'are'} named"
         raise call.error(named, "name every dimension once")
-    return arrangement.then(Step("permute", level, before, (dims,)), tuple(before[dim] for dim in dims))
+    return call.then((dims,), tuple(before[dim] for dim in dims))
 
 
 def flatten(arrangement: Arrangement, level: int, start_dim: Any = None, end_dim: Any = None) -> Arrangement:
@@ -296,7 +296,7 @@ def flatten(arrangement: Arrangement, level: int, start_dim: Any = None, end_dim
     size: Size = 1
     for factor in before[start:end]:
         size = size * factor
-    return arrangement.then(Step("flatten", level, before, (start, end)), (*before[:start], size, *before[end:]))
+    return call.then((start, end), (*before[:start], size, *before[end:]))
 
 
 def ravel(arrangement: Arrangement, level: int) -> Arrangement:
@@ -316,7 +316,7 @@ def pad(arrangement: Arrangement, level: int, padding: Any) -> Arrangement:
             what = f"dimension {dim} is padded by {shape_text(pair)}"
             raise call.error(what, "an amount is 0 or more; a slice takes elements away")
     after = tuple(first + size + last for size, (first, last) in zip(before, pairs, strict=True))
-    return arrangement.then(Step("pad", level, before, (tuple(pair[0] for pair in pairs),)), after)
+    return call.then((tuple(pair[0] for pair in pairs),), after)
 
 
 def paddings(step: Step) -> tuple[Size, ...]:

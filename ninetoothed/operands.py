@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from ninetoothed.arrangement import Arrangement, Shape, Size
+from ninetoothed.arrangement import Arrangement, Shape, Size, Step
 from ninetoothed.errors import ArrangementError, arrangement_error
 from ninetoothed.expr import Expr, Facts, as_expr, is_nonnegative
 from ninetoothed.symbol import Symbol, as_int, as_size
@@ -22,6 +22,11 @@ def shape_text(shape: Iterable[Size | Expr]) -> str:
 def described(arrangement: Arrangement, level: int) -> str:
     """Name a level of an arranged tensor in a message: `x.dtype`, of shape (2, 2)."""
     return f"`{arrangement.source.name}{'.dtype' * level}`, of shape {shape_text(arrangement.levels[level])}"
+
+
+def several(value: Any) -> tuple:
+    """Return the items of a tuple or a list; of any other value, that one."""
+    return tuple(value) if isinstance(value, tuple | list) else (value,)
 
 
 @dataclass(frozen=True)
@@ -53,6 +58,10 @@ class MetaOperation:
         """
         return arrangement_error(f"{self} of {described(self.arrangement, self.level)}: {what}", remedy)
 
+    def then(self, arguments: tuple, *shapes: Shape) -> Arrangement:
+        """Return the arrangement after it, with the arguments of its index rule and the shapes that it makes."""
+        return self.arrangement.then(Step(self.operation, self.level, self.shape, arguments), *shapes)
+
     def __str__(self) -> str:
         if self.operation == "index":
             (key,) = self.arguments
@@ -62,7 +71,7 @@ class MetaOperation:
     def sizes(self, values: Any, name: str) -> Shape:
         """Read ints and symbols, one or several."""
         try:
-            return tuple(map(as_size, values if isinstance(values, tuple | list) else (values,)))
+            return tuple(map(as_size, several(values)))
         except (TypeError, ArrangementError) as error:
             raise self.error(f"{name}: {error.args[0]}", "sizes are ints or symbols") from None
 
@@ -86,15 +95,14 @@ class MetaOperation:
 
     def dimensions(self, dims: Any) -> tuple[int, ...]:
         """Read several dimensions, each named once."""
-        read = tuple(self.dimension(dim) for dim in (dims if isinstance(dims, tuple | list) else (dims,)))
+        read = tuple(self.dimension(dim) for dim in several(dims))
         if len(set(read)) != len(read):
             raise self.error("a dimension is named twice", "name each once")
         return read
 
     def pairs(self, values: Any, name: str) -> tuple[Shape, ...]:
         """Read a pair of ints or symbols for each dimension."""
-        given = tuple(values) if isinstance(values, tuple | list) else (values,)
-        rank = len(self.shape)
+        given, rank = several(values), len(self.shape)
         if len(given) != rank or not all(isinstance(pair, tuple | list) and len(pair) == 2 for pair in given):
             pairs = f"{counted(rank, 'pair')} (before, after)"
             raise self.error(f"{name} is {_text(values)}", f"give {pairs}, one a dimension, such as ((1, 1),) for one")

@@ -4,7 +4,7 @@ import math
 
 from ninetoothed.expr.algebra import ExprLike, as_expr
 from ninetoothed.expr.atoms import Atom, FloorDiv, Max, Min, Mod, Monomial, Var
-from ninetoothed.expr.facts import Facts
+from ninetoothed.expr.facts import Facts, Range
 
 Interval = tuple[int | None, int | None]
 
@@ -47,6 +47,12 @@ def bounds(e: ExprLike, facts: Facts) -> Interval:
     return total
 
 
+def bounds_of_range(known: Range, facts: Facts) -> Interval:
+    """Find constants between which the ends of a range lie, each end by itself: the range may be empty."""
+    low = None if known.lo is None else bounds(known.lo, facts)[0]
+    return low, None if known.hi is None else bounds(known.hi, facts)[1]
+
+
 def _plus(a: int | None, b: int | None) -> int | None:
     return None if a is None or b is None else a + b
 
@@ -77,9 +83,7 @@ def _atom_bounds(atom: Atom, facts: Facts) -> Interval:
     """Return the interval of an atom; steps that mention an index twice ask for those within again and again."""
     if isinstance(atom, Var):
         known = facts.range_of(atom.name)
-        low = None if known.lo is None else bounds(known.lo, facts)[0]
-        high = None if known.hi is None else bounds(known.hi, facts)[1]
-        m = known.multiple_of
+        (low, high), m = bounds_of_range(known, facts), known.multiple_of
         return None if low is None else -(-low // m) * m, None if high is None else high // m * m
     if atom not in facts.intervals:
         if isinstance(atom, Min | Max):

@@ -19,6 +19,7 @@ from ninetoothed.frontend.shapes import extents_of
 from ninetoothed.frontend.values import FormattedText, name_of, shown
 from ninetoothed.ir import TileType, Value
 from ninetoothed.ir.commutativity import commutes
+from ninetoothed.operands import several
 from ninetoothed.wording import counted
 
 
@@ -127,13 +128,12 @@ def _combined(
     if not all(value.type.is_scalar for value in values):
         types = (value.type.dtype for value in values)
         results = builder.apply(name, values, *types, axis=axis, combine=combine, **attributes)
-        results = results if isinstance(results, tuple) else (results,)
-        results = tuple(builder.cast(each, own.type.dtype) for each, own in zip(results, given, strict=True))
+        results = tuple(builder.cast(each, own.type.dtype) for each, own in zip(several(results), given, strict=True))
     return results if len(results) > 1 else results[0]
 
 
 def _tiles(context: TraceContext, input: Any) -> tuple[Value, ...]:
-    return tuple(tile(context, value) for value in (input if isinstance(input, tuple | list) else (input,)))
+    return tuple(tile(context, value) for value in several(input))
 
 
 def combining(context: TraceContext, function: Any, values: tuple[Value, ...]) -> ir.Lambda:
@@ -141,8 +141,7 @@ def combining(context: TraceContext, function: Any, values: tuple[Value, ...]) -
     arguments = tuple(Value(TileType(value.type.dtype)) for value in (*values, *values))
     loads = dict(context.loads)
     with context.builder.block() as body:
-        result = context.call(function, arguments, {})
-        results = result if isinstance(result, tuple) else (result,)
+        results = several(context.call(function, arguments, {}))
         if len(results) != len(values):
             gives, takes = counted(len(results), "value"), counted(len(values), "tile")
             raise context.error(f"`{name_of(function)}` returns {gives}, and combines {takes}; return one for each")
@@ -228,7 +227,7 @@ def inline_asm_elementwise(
 ) -> Any:
     """Trace inline assembly, element by element."""
     values = context.builder.broadcast(*_tiles(context, args))
-    types = (as_dtype(context, each) for each in (dtype if isinstance(dtype, tuple | list) else (dtype,)))
+    types = (as_dtype(context, each) for each in several(dtype))
     return context.builder.apply(
         "inline_asm_elementwise", values, *types, asm=asm, constraints=constraints, is_pure=bool(is_pure), pack=pack
     )

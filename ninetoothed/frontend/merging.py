@@ -26,6 +26,7 @@ from ninetoothed.frontend.values import InlineFunction, name_of
 from ninetoothed.ir import TileType, Value
 from ninetoothed.ir.lanes import is_repetition
 from ninetoothed.language.primitive import Effect
+from ninetoothed.operands import several
 
 
 def trace_merge(context: TraceContext, function: Any, traced: TracedLoop) -> ir.Lambda:
@@ -42,8 +43,7 @@ def trace_merge(context: TraceContext, function: Any, traced: TracedLoop) -> ir.
         raise context.error(f"`{name_of(function)}` merges numbers and tiles, and this loop carries a tuple")
     state, other = ({name: Value(types[name], name) for name in names} for _ in range(2))
     with context.builder.block() as body:
-        results = context.call(function, (*state.values(), *other.values()), {})
-        results = results if isinstance(results, tuple) else (results,)
+        results = several(context.call(function, (*state.values(), *other.values()), {}))
         if len(results) != len(names):
             raise context.error(
                 f"`{name_of(function)}` returns {len(results)} values; return {_listed(names)}, which it merges"

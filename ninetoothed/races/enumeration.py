@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy
 
-from ninetoothed.expr import Expr, Facts, Range, bounds, var
+from ninetoothed.expr import Expr, Facts, Range, var
 from ninetoothed.expr.arrays import Arrays
+from ninetoothed.expr.intervals import bounds_of_range
 from ninetoothed.races.site import Site, Space
 
 # How many touches of one site are counted at most; of how many of a larger one.
@@ -81,10 +82,8 @@ class _Spread:
         ends, is_bounded = {}, True
         for name in (*space.axes, *site.rounds, *(lane.name for lane in site.lanes)):
             is_last = name in ending
-            # Each end by itself: a range may be empty.
             known = facts.ranges.get(name, Range(0, 0))
-            low = None if known.lo is None else bounds(known.lo, facts)[0]
-            high = None if known.hi is None else bounds(known.hi, facts)[1]
+            low, high = bounds_of_range(known, facts)
             is_open = not is_last and (low is None or high is None)
             is_bounded &= not is_open
             low = low or 0
@@ -139,11 +138,8 @@ def _chosen(ends: dict[str, tuple[int, int, int]]) -> tuple[dict[str, Array], bo
         columns[name] = columns[name] * step + low
     grids = numpy.meshgrid(*columns.values(), indexing="ij")
     # Without a name there is one point, too.
-    return {"": numpy.zeros(grids[0].size if grids else 1, int), **_flat(columns, grids)}, is_small
-
-
-def _flat(names: Iterable[str], grids: Sequence[Array]) -> dict[str, Array]:
-    return {name: grid.reshape(-1) for name, grid in zip(names, grids, strict=True)}
+    flat = {name: grid.reshape(-1) for name, grid in zip(columns, grids, strict=True)}
+    return {"": numpy.zeros(grids[0].size if grids else 1, int), **flat}, is_small
 
 
 def _with_meetings(site: Site, points: dict[str, Array], ends: dict[str, tuple[int, int, int]]) -> dict[str, Array]:

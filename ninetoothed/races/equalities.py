@@ -69,12 +69,8 @@ class Equalities:
     def _add(self, a: Expr, b: Expr) -> None:
         if (a, b) not in self._pairs:
             self._pairs[a, b] = None
-            self._know(a, b)
+            self._same.update((a,) if a == b else ())
             self._take_apart(a, b)
-
-    def _know(self, a: Expr, b: Expr) -> None:
-        if a == b and a not in self._same:
-            self._same.add(a)
 
     def _take_apart(self, a: Expr, b: Expr) -> None:
         """Find what follows from `a == b`: less what is the same on both sides, digit by digit."""
