@@ -15,8 +15,8 @@ class SourceTensor:
     """A parameter as the caller passes it.
 
     `sizes` and `strides` have one entry a dimension. `other` is what is read out of bounds (None: 0). `constexpr` marks
-    a compile-time scalar; `value` is its value where `has_value`. `unique_indices`: no element is stored to
-    twice through indices that a run gives.
+    a compile-time scalar, whose `value` may be given (None: it is not). `unique_indices`: no element is stored to twice
+    through indices that a run gives.
     """
 
     name: str
@@ -25,7 +25,6 @@ class SourceTensor:
     dtype: Any = field(default=None, hash=False)
     other: Any = field(default=None, hash=False)
     constexpr: bool | None = None
-    has_value: bool = False
     value: Any = field(default=None, hash=False)
     jagged_dim: int | None = None
     unique_indices: bool = False

@@ -86,8 +86,5 @@ def _misfit(
 def _takes(signature: inspect.Signature, is_method: bool) -> str:
     parameters = [*signature.parameters.values()][is_method:]
     public = [each for each in parameters if not each.name.startswith("_")]
-    return f"it takes ({', '.join(each.name if each.default is each.empty else _default(each) for each in public)})"
-
-
-def _default(parameter: inspect.Parameter) -> str:
-    return f"{parameter.name}={'...' if type(parameter.default) is object else brief(parameter.default)}"
+    told = (each.name if each.default is each.empty else f"{each.name}={brief(each.default)}" for each in public)
+    return f"it takes ({', '.join(told)})"

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 # Sizes as users write them: a string is parsed to a symbol, None is left to the call, a single one is one dimension.
 Sizes = int | str | Symbol | Sequence[int | str | Symbol | None]
 
-UNSET: Any = object()
 _numbers = itertools.count()
 
 
@@ -60,7 +59,7 @@ class Tensor(WithoutNumbers):
         other: float | None = None,
         shape_options: Mapping[str, Any] | Iterable[Mapping[str, Any] | None] | None = None,
         constexpr: bool | None = None,
-        value: Any = UNSET,
+        value: Any = None,
         name: str | None = None,
         unique_indices: bool = False,
     ) -> None:
@@ -68,7 +67,7 @@ class Tensor(WithoutNumbers):
         if not isinstance(name, str) or not name.isidentifier():
             raise _error(f"a tensor cannot be named {brief(name)}", "give a Python identifier")
         sizes = sources.sizes(name, ndim, shape, shape_options)
-        if sizes and (constexpr or value is not UNSET):
+        if sizes and (constexpr or value is not None):
             what = f"a tensor of {counted(len(sizes), 'dimension')} is constexpr or has a value"
             raise _error(what, "only a scalar, Tensor(0), may")
         if not isinstance(unique_indices, bool):
@@ -80,8 +79,7 @@ class Tensor(WithoutNumbers):
             dtype=dtype,
             other=None if other is None else sources.number(other),
             constexpr=constexpr,
-            has_value=value is not UNSET and value is not None,
-            value=None if value is UNSET else value,
+            value=value,
             jagged_dim=None if jagged_dim is None else sources.dimension("a tensor", jagged_dim, len(sizes)),
             unique_indices=unique_indices,
         )

@@ -65,7 +65,7 @@ def _tile_attribute(context: TraceContext, ref: TileRef, name: str) -> Any:
 
 
 def _level_attribute(context: TraceContext, parameter: int, level: int, name: str) -> Any:
-    levels = context.levels(parameter)
+    levels = context.levels[parameter]
     shape = levels[level] if level < len(levels) else ()
     is_last = level + 1 >= len(levels)
     known = {

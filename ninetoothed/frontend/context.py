@@ -86,7 +86,7 @@ class TraceContext:
         if not self.specialisation.shared_grid:
             return facts
         for parameter, argument in enumerate(self.specialisation.arguments):
-            shape = self.levels(parameter)[0] if argument.role == "tensor" else ()
+            shape = self.levels[parameter][0] if argument.role == "tensor" else ()
             for axis, size in zip(self.axes, shape, strict=False):
                 facts = facts.assume(var(axis), 0, size - 1)
                 facts = facts if size.is_constant else facts.assume(size, 1)
@@ -135,20 +135,14 @@ class TraceContext:
         """Return the class of a parameter's argument."""
         return self.specialisation.arguments[parameter]
 
-    def arrangement(self, parameter: int) -> Arrangement:
-        """Return the arrangement of a parameter, with the numbers that the specialisation knows."""
-        return self._arrangements[parameter]
-
     @cached_property
-    def _arrangements(self) -> tuple[Arrangement, ...]:
+    def arrangements(self) -> tuple[Arrangement, ...]:
+        """The arrangement of each parameter, with the numbers that the specialisation knows."""
         return tuple(bind_sizes(parameter.arrangement, self.bindings) for parameter in self.definition.parameters)
 
-    def levels(self, parameter: int) -> tuple[tuple[Expr, ...], ...]:
-        """Return the shapes of a parameter's levels, as the specialisation knows them."""
-        return self._levels[parameter]
-
     @cached_property
-    def _levels(self) -> tuple[tuple[tuple[Expr, ...], ...], ...]:
+    def levels(self) -> tuple[tuple[tuple[Expr, ...], ...], ...]:
+        """The shapes of each parameter's levels, as the specialisation knows them."""
         return tuple(
             tuple(tuple(self._sized(size) for size in level) for level in parameter.arrangement.levels)
             for parameter in self.definition.parameters
@@ -187,11 +181,11 @@ class TraceContext:
 
     def program_indices(self, parameter: int) -> tuple[Expr, ...]:
         """Return the indices of this program's element of a parameter's outermost level."""
-        if not self.levels(parameter)[0]:
+        if not self.levels[parameter][0]:
             return ()
         if self.specialisation.shared_grid:
             return tuple(var(axis) for axis in self.axes)
-        return unflatten(self.program_number, self.levels(parameter)[0])
+        return unflatten(self.program_number, self.levels[parameter][0])
 
     def require(self, left: Any, right: Any, message: str) -> None:
         """Require two sizes to be equal: raise where they cannot be, else let each call be checked.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -202,11 +203,9 @@ def print_(context: TraceContext, pieces: tuple, sep: str = " ", end: str = "\n"
         for part in piece.pieces if hasattr(piece, "pieces") else (piece,):
             flat.append(tile(context, part) if is_dynamic(part) else str(part))
     joined: list[str | Value] = []
-    for part in flat:
-        if isinstance(part, str) and joined and isinstance(joined[-1], str):
-            joined[-1] += part
-        else:
-            joined.append(part)
+    for is_text, group in itertools.groupby(flat, lambda part: isinstance(part, str)):
+        parts = [*group]
+        joined += ["".join(map(str, parts))] if is_text else parts
     context.builder.emit(ir.Print(tuple(joined), end, location=context.builder.location))
 
 

@@ -63,7 +63,7 @@ def _extent(context: TraceContext, size: Any) -> Any:
     """Read one number of a shape; a tile's size keeps the expression over blocks that it comes from."""
     if isinstance(size, KnownCount):
         place = size.dimension
-        return context.levels(place.parameter)[place.level][place.dim]
+        return context.levels[place.parameter][place.level][place.dim]
     return known(context, size, "a shape")
 
 

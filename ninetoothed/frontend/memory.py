@@ -26,13 +26,13 @@ from ninetoothed.tiling import are_alike
 
 def shape(context: TraceContext, ref: TileRef) -> tuple[Expr, ...]:
     """Return the shape of what a handle stands for: () for one element."""
-    levels = context.levels(ref.parameter)
+    levels = context.levels[ref.parameter]
     return levels[ref.level] if ref.level < len(levels) else ()
 
 
 def is_hierarchical(context: TraceContext, ref: TileRef) -> bool:
     """Tell whether the elements of a tile are tiles themselves."""
-    return ref.level < len(context.levels(ref.parameter)) - 1
+    return ref.level < len(context.levels[ref.parameter]) - 1
 
 
 def access(context: TraceContext, ref: TileRef, indices: tuple[Expr | slice | Value, ...] | None = None) -> Access:
@@ -69,7 +69,7 @@ def place_of(context: TraceContext, ref: TileRef, indices: tuple[Expr | slice | 
             innermost.append(index)
     if gathered and lanes:
         raise context.error("tiles of indices must be given for every dimension of the tile, or for none")
-    levels = (*ref.indices, *((tuple(innermost),) if extents or ref.level < len(context.levels(ref.parameter)) else ()))
+    levels = (*ref.indices, *((tuple(innermost),) if extents or ref.level < len(context.levels[ref.parameter]) else ()))
     place = _located(context, ref.parameter, levels, tuple(tile_extents), tuple(lanes), guards, bool(gathered))
     return _with_axes(context, ref.parameter, place, levels, axes)
 
@@ -78,7 +78,7 @@ def _with_axes(context: TraceContext, parameter: int, place: Access, levels: Any
     """Note on which axes the edges lie past which a whole tile may be."""
     names = {lane.name for lane in place.lanes}
     edges = tuple(
-        with_axes(edge, context.arrangement(parameter), levels, axes)
+        with_axes(edge, context.arrangements[parameter], levels, axes)
         if axes and edge.fails and not edge.index.variables & names
         else edge
         for edge in place.edges
@@ -120,7 +120,7 @@ def _located(
     key = (parameter, levels)
     if key not in context.locations:
         names = tuple(lane.name for lane in lanes)
-        context.locations[key] = lower(context.arrangement(parameter), levels, context.facts, lanes=names)
+        context.locations[key] = lower(context.arrangements[parameter], levels, context.facts, lanes=names)
     location = context.locations[key]
     guards = (*before, *location.guards)
     edges = () if is_gathered else location.edges  # Lanes that tiles of indices reach for count.
@@ -192,7 +192,7 @@ def _check_counter(context: TraceContext, counted: Dimension, taken: Dimension) 
     sizes = [parameters[d.parameter].arrangement.levels[d.level][d.dim] for d in (counted, taken)]
     a, b = (as_expr(size) for size in sizes)
     message = f"{other!r} is indexed by the counter of a loop over the tiles of {name!r}, "
-    are_single = all(size == 1 for level in context.levels(taken.parameter)[taken.level + 1 :] for size in level)
+    are_single = all(size == 1 for level in context.levels[taken.parameter][taken.level + 1 :] for size in level)
     tilings = [own[d.parameter][d.level][d.dim] for d in (counted, taken)]
     if are_single:
         context.require(maximum(a, b), b, message + "and has fewer")

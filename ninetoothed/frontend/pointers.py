@@ -50,9 +50,9 @@ def offsets(context: TraceContext, ref: TileRef, dimension: int | None) -> Value
 
 def unclamped(context: TraceContext, ref: TileRef, innermost: tuple[Expr, ...]) -> tuple[Expr, ...]:
     """Return the source indices of an element of a tile, correct out of bounds too."""
-    has_level = ref.level < len(context.levels(ref.parameter))
+    has_level = ref.level < len(context.levels[ref.parameter])
     levels = (*ref.indices, innermost) if has_level else ref.indices
-    return source_indices(context.arrangement(ref.parameter), levels, context.facts)
+    return source_indices(context.arrangements[ref.parameter], levels, context.facts)
 
 
 def _element_offsets(context: TraceContext, ref: TileRef) -> Value:

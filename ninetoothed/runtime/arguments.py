@@ -41,7 +41,7 @@ def role_of(parameter: KernelParameter) -> str:
     """Tell the role of a parameter: "tensor", run-time "scalar", compile-time "constant", or "unused"."""
     if not parameter.touched:
         return "unused"
-    if parameter.source.constexpr or parameter.source.has_value:
+    if parameter.source.constexpr or parameter.source.value is not None:
         return "constant"
     return "tensor" if parameter.source.ndim else "scalar"
 
@@ -63,7 +63,7 @@ def bind(definition: KernelDefinition, args: tuple, kwargs: dict[str, Any]) -> B
 def _positional(definition: KernelDefinition, args: tuple, by_keyword: dict[str, Any]) -> dict[str, Any]:
     """Match arguments with parameters by position; those that have a value of their own may be left out."""
     every = [parameter.name for parameter in definition.parameters]
-    needed = [parameter.name for parameter in definition.parameters if not parameter.source.has_value]
+    needed = [parameter.name for parameter in definition.parameters if parameter.source.value is None]
     for order in (every, needed):
         given = dict(zip(order, args, strict=False))
         complete = all(name in given or name in by_keyword for name in needed)
@@ -79,7 +79,7 @@ def _positional(definition: KernelDefinition, args: tuple, by_keyword: dict[str,
 
 
 def _valued(definition: KernelDefinition, parameter: KernelParameter, values: dict[str, Any]):
-    if not parameter.source.has_value:
+    if parameter.source.value is None:
         return values[parameter.name]
     value = parameter.source.value
     given = values.get(parameter.name, value)

@@ -59,10 +59,10 @@ def test_other_may_be_a_number_of_numpy_or_pytorch():
 
 
 def test_a_value_of_none_must_be_told():
-    assert Tensor(0, constexpr=True, value=3).arrangement.source.has_value
-    assert Tensor(0, constexpr=True, value=False).arrangement.source.has_value
-    assert not Tensor(0, constexpr=True, value=None).arrangement.source.has_value
-    assert not Tensor(0, constexpr=True).arrangement.source.has_value
+    assert Tensor(0, constexpr=True, value=3).arrangement.source.value == 3
+    assert Tensor(0, constexpr=True, value=False).arrangement.source.value is False
+    assert Tensor(0, constexpr=True, value=None).arrangement.source.value is None
+    assert Tensor(0, constexpr=True).arrangement.source.value is None
 
 
 @pytest.mark.parametrize(
