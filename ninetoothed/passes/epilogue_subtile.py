@@ -12,8 +12,8 @@ from dataclasses import replace
 
 from ninetoothed import ir
 from ninetoothed.expr import const
-from ninetoothed.passes.fix_up import around
 from ninetoothed.passes.operations import producers
+from ninetoothed.passes.reduction_match import around
 from ninetoothed.passes.subtile import AxisSlice, Inseparable, Subtile, SubtileBuilder, subtile_type
 
 # Rows shorter than that are not worth it.

@@ -22,7 +22,7 @@ from ninetoothed.dtypes import DType, PointerType, int1, int32
 from ninetoothed.expr import Expr, const, var
 from ninetoothed.lowering import Guard
 from ninetoothed.passes.operations import compared
-from ninetoothed.passes.reduction_match import match
+from ninetoothed.passes.reduction_match import around, match
 from ninetoothed.passes.scheduled import Buffer, ScheduledProgram
 from ninetoothed.passes.subtile import needs_same_slice
 
@@ -76,12 +76,6 @@ def if_more(count: Expr, many: ir.Block, one: ir.Block) -> ir.Block:
     """Branch to `many` where `count` is more than 1, and to `one` elsewhere."""
     is_more, condition = compared("gt", count, const(1))
     return (*condition, ir.If(is_more, many, one))
-
-
-def around(program: ir.Program, loop: ir.For) -> tuple[ir.Block, ir.Block]:
-    """Return the operations of a program before a loop of its body, and those after it."""
-    position = program.body.index(loop)
-    return program.body[:position], program.body[position + 1 :]
 
 
 def with_fix_up(program: ir.Program, before: ir.Block, fix_up: FixUp, axes: NewAxes) -> ScheduledProgram:

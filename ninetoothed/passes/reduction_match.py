@@ -28,8 +28,7 @@ def match(program: ir.Program) -> ir.For | None:
     loop = loops[0] if len(loops) == 1 else None
     if not isinstance(loop, ir.For):
         return None
-    position = program.body.index(loop)
-    before, after = program.body[:position], program.body[position + 1 :]
+    before, after = around(program, loop)
     is_plain = all(map(_is_pure, (*before, *loop.body))) and all(
         isinstance(operation, ir.Store) or _is_pure(operation) for operation in after
     )
@@ -37,6 +36,12 @@ def match(program: ir.Program) -> ir.For | None:
     stores = {operation.access.parameter for operation in after if isinstance(operation, ir.Store)}
     is_split = loop.merge is not None and _is_counted(loop) or _is_sum(loop, before)
     return loop if is_plain and not loads & stores and is_split else None
+
+
+def around(program: ir.Program, loop: ir.For) -> tuple[ir.Block, ir.Block]:
+    """Return the operations of a program before a loop of its body, and those after it."""
+    position = program.body.index(loop)
+    return program.body[:position], program.body[position + 1 :]
 
 
 def _is_counted(loop: ir.For) -> bool:

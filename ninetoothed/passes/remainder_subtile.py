@@ -22,12 +22,12 @@ from dataclasses import replace
 
 from ninetoothed import ir
 from ninetoothed.expr import Expr, const, var
-from ninetoothed.passes.fix_up import FixUp, PartialSum, around, if_more, sum_in_parts, with_fix_up
+from ninetoothed.passes.fix_up import FixUp, PartialSum, if_more, sum_in_parts, with_fix_up
 from ninetoothed.passes.operations import compared, producers
-from ninetoothed.passes.reduction_match import match
+from ninetoothed.passes.reduction_match import around, match
 from ninetoothed.passes.remainder import PART, PARTS, SLOT, Remainder
 from ninetoothed.passes.scheduled import ScheduledProgram
-from ninetoothed.passes.subtile import AxisSlice, Inseparable, Subtile, SubtileBuilder, subtile_type
+from ninetoothed.passes.subtile import AxisSlice, Inseparable, Subtile, SubtileBuilder
 from ninetoothed.schedule import StreamK
 
 QUARTERS = 4
@@ -47,9 +47,10 @@ def subtile(program: ir.Program, sharing: StreamK) -> ScheduledProgram | None:
     quarter, (rows, columns) = var(PART) % QUARTERS, (count // 2 for count in lanes)
     piece = AxisSlice(0, rows, quarter // 2 * rows), AxisSlice(1, columns, quarter % 2 * columns)
     try:
-        start, cut_loop, end = _quarter(before, replace(loop, hints=(("num_stages", stages),)), after, piece)
+        start, cut_loop, end = _quarter(program, loop, piece)
     except Inseparable:
         return None
+    cut_loop = replace(cut_loop, hints=(("num_stages", stages),))
     fix_up = FixUp((cut_loop, *end))
     if most_parts > 1:
         slot, slots = var(SLOT) * QUARTERS + quarter, const(tiles_per_wave)
@@ -60,29 +61,19 @@ def subtile(program: ir.Program, sharing: StreamK) -> ScheduledProgram | None:
     return replace(with_fix_up(program, before, replace(fix_up, block=block), remainder.axes), remainder=remainder)
 
 
-def _quarter(before: ir.Block, loop: ir.For, after: ir.Block, piece: Subtile) -> tuple[ir.Block, ir.For, ir.Block]:
+def _quarter(program: ir.Program, loop: ir.For, piece: Subtile) -> tuple[ir.Block, ir.For, ir.Block]:
     """Compute a quarter: the operations before its loop, the loop, and those after it."""
-
-    def never(value: ir.Value, piece: Subtile) -> ir.Value:
-        raise Inseparable
-
-    earlier = SubtileBuilder(producers(before), never)
-
-    def early(value: ir.Value, piece: Subtile) -> ir.Value:
-        return earlier.of(value, piece) if piece else value
-
-    (each,), total = loop.carried, loop.results[0]
-    type = subtile_type(total.type, piece)
-    argument, result = ir.Value(type, each.argument.hint), ir.Value(type, total.hint)
-    within = SubtileBuilder(producers(loop.body), early, known={(each.argument, piece): argument})
-    end, start = within.of(each.yielded, piece), earlier.of(each.initial, piece)
-    new = replace(loop, carried=(ir.Carried(start, argument, end, result),), body=tuple(within.operations))
-    later = SubtileBuilder(producers(after), early, known={(total, piece): result})
-    stores = tuple(later.stored(store, piece) for store in _stores(after, total))
+    before, after = around(program, loop)
+    defined = (value for operation in before for value in ir.results(operation))
+    whole: dict[tuple[ir.Value, Subtile], ir.Value] = {(value, ()): value for value in defined}
+    builder = SubtileBuilder(producers(program.body), known=whole)
+    stores = tuple(builder.stored(store, piece) for store in _stores(after, loop.results[0]))
     early_loads = (operation.result.type.lanes for operation in before if isinstance(operation, ir.Load))
-    if not _are_own(later, piece) or any(sum(count > 1 for count in lanes) > 1 for lanes in early_loads):
+    if not _are_own(builder, after, piece) or any(sum(count > 1 for count in lanes) > 1 for lanes in early_loads):
         raise Inseparable
-    return tuple(earlier.operations), new, (*later.operations, *stores)
+    new = next(operation for operation in builder.operations if isinstance(operation, ir.For))
+    position = builder.operations.index(new)
+    return tuple(builder.operations[:position]), new, (*builder.operations[position + 1 :], *stores)
 
 
 def _stores(after: ir.Block, total: ir.Value) -> tuple[ir.Store, ...]:
@@ -96,14 +87,15 @@ def _stores(after: ir.Block, total: ir.Value) -> tuple[ir.Store, ...]:
     return stores
 
 
-def _are_own(builder: SubtileBuilder, piece: Subtile) -> bool:
+def _are_own(builder: SubtileBuilder, after: ir.Block, piece: Subtile) -> bool:
     """Tell whether a quarter reads just what lies where it stores: what is loaded may be what is stored."""
 
     def is_own(lanes: tuple[int, ...], read: Subtile) -> bool:
         is_cut = len(read) == sum(count > 1 for count in lanes)
         return is_cut and (len(lanes) < 2 or set(read) <= set(piece))
 
-    loaded = (key for key in builder.known if isinstance(builder.producers.get(key[0]), ir.Load))
+    loads = {operation.result for operation in after if isinstance(operation, ir.Load)}
+    loaded = (key for key in builder.known if key[0] in loads)
     return all(is_own(value.type.lanes, read) for value, read in loaded)
 
 

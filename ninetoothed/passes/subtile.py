@@ -31,9 +31,14 @@ class Inseparable(Exception):
     """A value cannot be computed in subtiles."""
 
 
+def never(value: ir.Value, piece: Subtile) -> ir.Value:
+    """Refuse to cut a value."""
+    raise Inseparable
+
+
 @dataclass
 class SubtileBuilder:
-    """Builds subtiles of the values of a block.
+    """Builds subtiles of the values of a block; of what loops carry all at once, along its first axis at least.
 
     producers: the operations that define the block's values. outside: gives subtiles of other values. operations: those
     that compute the subtiles, in an order in which they can run; all of their results are new. known: the subtiles that
@@ -41,13 +46,13 @@ class SubtileBuilder:
     """
 
     producers: Mapping[ir.Value, ir.Operation]
-    outside: Callable[[ir.Value, Subtile], ir.Value]
+    outside: Callable[[ir.Value, Subtile], ir.Value] = never
     operations: list[ir.Operation] = field(default_factory=list)
     known: dict[tuple[ir.Value, Subtile], ir.Value] = field(default_factory=dict)
 
     def of(self, value: ir.Value, piece: Subtile) -> ir.Value:
-        """Return a subtile of a value; an axis of one lane is repeated and need not be cut."""
-        piece = tuple(part for part in piece if value.type.lanes and value.type.lanes[part.axis] != 1)
+        """Return a subtile of a value."""
+        piece = _of_type(value.type, piece)
         if (value, piece) not in self.known:
             producer = self.producers.get(value)
             found = self.outside(value, piece) if producer is None else self.computed(producer, value, piece)
@@ -60,7 +65,9 @@ class SubtileBuilder:
 
     def computed(self, operation: ir.Operation, value: ir.Value, piece: Subtile) -> ir.Value:
         """Clone an operation for a subtile of its result."""
-        result = ir.Value(subtile_type(value.type, piece), value.hint)
+        if isinstance(operation, ir.For):
+            return self._carried(operation, value, piece)
+        result = _like(value, piece)
         match operation:
             case ir.Load(access=access):
                 operation = replace(operation, access=_access(access, piece))
@@ -77,6 +84,23 @@ class SubtileBuilder:
         self.operations.append(ir.Rewriter(values={value: result}).rebuilt(operation))
         return result
 
+    def _carried(self, loop: ir.For, value: ir.Value, piece: Subtile) -> ir.Value:
+        """Compute a subtile of a loop's result by a loop over subtiles of all that it carries."""
+        is_cut = any(result in loop.results for result, _ in self.known)  # otherwise: it is not done twice
+        if is_cut or loop.merge is not None or loop.bindings or not piece or piece[0].axis != 0:
+            raise Inseparable
+        pieces = [_of_type(each.argument.type, piece) for each in loop.carried]
+        pairs = list(zip(loop.carried, pieces, strict=True))
+        known = {(each.argument, part): _like(each.argument, part) for each, part in pairs}
+        within = SubtileBuilder(producers(loop.body), self.of, known=dict(known))
+        yields = [within.of(each.yielded, part) for each, part in pairs]
+        initial = [self.of(each.initial, part) for each, part in pairs]
+        results = {(each.result, part): _like(each.result, part) for each, part in pairs}
+        carried = ir.Carried.of(initial, known.values(), yields, results.values())
+        self.operations.append(replace(loop, carried=carried, body=tuple(within.operations)))
+        self.known |= results
+        return self.known[value, piece]
+
 
 def needs_same_slice(block: ir.Block, value: ir.Value, start: ir.Value, axis: int) -> bool:
     """Tell whether a slice of one value along an axis needs only the same lanes of another."""
@@ -92,6 +116,16 @@ def needs_same_slice(block: ir.Block, value: ir.Value, start: ir.Value, axis: in
     except Inseparable:
         return False
     return value.type.lanes == start.type.lanes
+
+
+def _like(value: ir.Value, piece: Subtile) -> ir.Value:
+    """Return a new value for a subtile of another."""
+    return ir.Value(subtile_type(value.type, piece), value.hint)
+
+
+def _of_type(type: ir.TileType, piece: Subtile) -> Subtile:
+    """Return the part of a subtile along axes of more than one lane: one lane is repeated and need not be cut."""
+    return tuple(part for part in piece if type.lanes and type.lanes[part.axis] != 1)
 
 
 def subtile_type(type: ir.TileType, piece: Subtile) -> ir.TileType:
