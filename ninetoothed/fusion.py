@@ -155,7 +155,7 @@ class _Fusion:
         return replace(self, values=values)
 
     def _modelled(self, link: _Link) -> _Fusion:
-        """Let an output that is not kept have the sizes of the parameters that stay and are arranged like it."""
+        """Find parameters that stay and are arranged like an output that does not: they tell its sizes in a call."""
         if link.output in self.kept or link.output in self.models:
             return self
         output, known = self.first.parameters[link.output], self.values
@@ -299,7 +299,7 @@ def _apart(definition: KernelDefinition, prefix: str) -> KernelDefinition:
 
 
 def _check_uses(first: KernelDefinition, second: KernelDefinition, link: _Link, is_kept: bool) -> None:
-    """Refuse an application that uses more of the tensor between the two than its tile in registers has."""
+    """Raise where an application uses more of the tensor between the two kernels than a tile: its source, say."""
     output, input = first.parameters[link.output], second.parameters[link.input]
     if len(output.arrangement.levels) > 2:
         what = f"{output.name!r} is stored tile by tile (it has {len(output.arrangement.levels)} levels)"

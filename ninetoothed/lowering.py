@@ -84,7 +84,7 @@ def lower(
 
 
 def with_axes(edge: CutEdge, arrangement: Arrangement, indices: Indices, axes: Mapping[int, int]) -> CutEdge:
-    """Note on which axes an edge lies whose index does not tell, for it is the same in all lanes.
+    """Note along which axes of a tile an edge lies, where its index is the same in all lanes and so does not tell.
 
     So it is along axes of one lane, and along those of which an earlier edge leaves but one.
     axes: the axes of the tile, by their positions among the innermost indices.
@@ -130,7 +130,7 @@ class _Checked:
     reached: tuple[Guard, ...] = ()
 
     def cut(self, guard: Guard, cut: tuple[int, int]) -> _Checked:
-        """Check the guard of a dimension that `tile` cuts; lanes that earlier guards force to 0 are left out."""
+        """Check the guard of a dimension that `tile` cuts, and note it as an edge, without names that can only be 0."""
         index, size = simplify(_without_zeros(guard.index, self.facts), self.facts), simplify(guard.size, self.facts)
         fails = not is_nonnegative(size - 1 - index, self.facts)
         checked = self.check(guard, is_reached=False)
@@ -176,7 +176,7 @@ def _not_implied(
 
 
 def _not_weaker(guards: tuple[Guard, ...], new: tuple[Guard, ...]) -> tuple[Guard, ...]:
-    """Drop guards that follow from new ones by a number: of padding after padding the last step decides."""
+    """Drop guards that new ones imply by a constant, as i < n does i < n + 1: of several paddings the last decides."""
 
     def follows(own: Expr, others: Iterable[Expr]) -> bool:
         differences = (own - other for other in others)

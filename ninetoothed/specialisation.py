@@ -14,10 +14,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from ninetoothed.dtypes import DType
 from ninetoothed.expr import Expr, Facts, as_expr, divisor, var
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -73,7 +75,7 @@ class Specialisation:
 
     def with_numbers(self, numbers: Mapping[str, int]) -> Specialisation:
         """Add symbols that are known exactly; no formula mentions them."""
-        return replace(self, known=tuple(sorted({**dict(self.known), **numbers}.items(), key=_name)))
+        return replace(self, known=_sorted({**dict(self.known), **numbers}))
 
     def unified(self, name: str, size: Expr) -> Specialisation:
         """Rename a size to another, or to a number; facts about either then hold for both."""
@@ -84,12 +86,7 @@ class Specialisation:
             bounds[first] = min(bounds[name], bounds.get(first, bounds[name]))
         if name in divisors and not size.is_constant:
             divisors[first] = max(divisors[name], divisors.get(first, 1))
-        return replace(
-            self,
-            known=tuple(sorted(known.items(), key=_name)),
-            divisors=tuple(sorted(divisors.items())),
-            bounds=tuple(sorted(bounds.items())),
-        )
+        return replace(self, known=_sorted(known), divisors=_sorted(divisors), bounds=_sorted(bounds))
 
     def widened(self) -> Specialisation:
         """Let all integers take 64 bits."""
@@ -113,5 +110,5 @@ def _size(value: Expr) -> int | Expr:
     return value.constant if value.is_constant else value
 
 
-def _name(item: tuple[str, object]) -> str:
-    return item[0]
+def _sorted(numbers: Mapping[str, T]) -> tuple[tuple[str, T], ...]:
+    return tuple((name, numbers[name]) for name in sorted(numbers))

@@ -81,7 +81,7 @@ class _Place:
         return replace(self, offset=self.offset - 1 if self.is_from_end else self.offset + 1)
 
     def clamped(self, size: Size) -> _Place:
-        """Return the start itself where no dimension of this size reaches further back."""
+        """Return the start of the dimension for a place before it: `x[-8:]` of 5 elements begins at 0."""
         reaches = self.is_from_end and is_nonnegative(as_expr(self.offset) - as_expr(size), Facts())
         return _Place(0) if reaches else self
 

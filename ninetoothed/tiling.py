@@ -120,7 +120,7 @@ def _cut(dimension: Tilings, tile: Expr) -> Tilings:
 def _moved(
     step: Step, levels: Sequence[tuple[Tilings, ...]], known: Mapping[Expr, Tilings]
 ) -> tuple[tuple[Tilings, ...], ...]:
-    """Return the tilings of what a step makes of its levels; `known` has those of sizes."""
+    """Return the tilings of the levels after a step. known: of the sizes to which dimensions are expanded."""
     here = levels[0]
 
     def resized(d: int, size: Size) -> Tilings:

@@ -54,7 +54,7 @@ def unify(
 
 
 def _bind(a: Size, b: Size, free: frozenset[str], values: dict[str, Size]) -> bool:
-    """Bind a free symbol to another size (of two, the second to the first); False where they cannot be equal."""
+    """Let a free symbol stand for the other size, the second if both are free; tell whether they can be equal."""
     for kept, symbol in ((a, b), (b, a)):
         if not (isinstance(symbol, Symbol) and symbol.name in free):
             continue

@@ -40,7 +40,7 @@ class EmissionForbidden(Exception):
 def _results(
     row: Primitive, operands: Sequence[TileType], elements: Sequence[Any], attributes: Mapping[str, Any]
 ) -> list[TileType]:
-    """Return the types of results: along each axis they have the extent that operands have along one of its name."""
+    """Return the types of results. An axis has the extent of an operand's axis of its name: `m [k], [k] n -> m n`."""
     axes = row.axes_of([type.lanes for type in operands], [None] * len(elements), attributes)
     if axes is None:
         return [shapes.with_dtype(operands[0], each) for each in elements]

@@ -137,7 +137,7 @@ def _simplified(expr: Expr, facts: Facts) -> Expr | int:
 
 
 def _decide(name: str, lhs: Expr, rhs: Expr, facts: Facts) -> bool | None:
-    """Decide a comparison by the orders of both sides that their ranges allow; None where these differ in it."""
+    """Decide a comparison: it gives the same for each order of the sides that their ranges allow; None where not."""
     difference = simplify(lhs - rhs, facts)
     excluded = {
         -1: is_nonnegative(difference, facts),

@@ -140,7 +140,7 @@ def _uses(parsed: ParsedFunction, nodes: Iterable[ast.AST | None], name: str) ->
 
 
 def _uses_of_branches(parsed: ParsedFunction, branches: Iterable[list[Any]], name: str) -> Iterator[bool | None]:
-    """Yield the use of a variable by statements of which one list runs, if any of them uses it."""
+    """Yield the first use of a variable in branches of which one runs; nothing where none uses it."""
     uses = [[*_uses(parsed, branch, name)] for branch in branches]
     if any(uses):
         first = [_first(each) for each in uses]

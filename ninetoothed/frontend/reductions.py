@@ -38,16 +38,22 @@ def reduction(
             return known
     if dtype is not None:
         input = builder.cast(input, as_dtype(context, dtype))
-    own = input.type.dtype
-    if name in ("sum", "xor_sum") and own.bits < 32 and not own.is_floating:
-        own = dtypes.int32
-    input = builder.cast(input, dtypes.float32 if own.is_half else dtypes.int32 if own == dtypes.int1 else own)
+    input, own = _widened(context, input, name in ("sum", "xor_sum"))
     axis = None if axis is None else axis_of(context, input, axis)
     if input.type.is_scalar:
         return input
     nan = propagate_nan if own.is_floating else None
     result = builder.apply(name, (input,), axis=axis, keep_dims=keep_dims, propagate_nan=nan)
     return builder.cast(result, own)
+
+
+def _widened(context: TraceContext, value: Value, adds_up: bool) -> tuple[Value, DType]:
+    """Convert to the type in which values are combined: no halves, no bools. Returns also the type of the result."""
+    own = numeric(value.type.dtype)
+    if adds_up and own.bits < 32 and not own.is_floating:
+        own = dtypes.int32
+    dtype = dtypes.float32 if own.is_half else dtypes.int32 if own == dtypes.int1 else own
+    return context.builder.cast(value, dtype), own
 
 
 def extremum_of_indices(context: TraceContext, name: str, input: Value) -> Expr | None:
@@ -101,7 +107,7 @@ def arg_extremum(
 
 
 def _numbered(context: TraceContext, lane: Value, type: TileType) -> Value:
-    """Return the number of an element, of which the number among all lanes is known.
+    """Turn the number of a lane among all lanes into that of its element among all elements, both row by row.
 
     of (3, 5) elements in (4, 8) lanes:  11  ->  5 * (11 // 8) + 11 % 8
     """
@@ -117,9 +123,8 @@ def _numbered(context: TraceContext, lane: Value, type: TileType) -> Value:
 
 def scan(context: TraceContext, input: Any, axis: Any = 0, reverse: Any = False, *, name: str) -> Value:
     """Trace a scan; halves run in float32, small integers in int32."""
-    builder, input = context.builder, tile(context, input)
-    own = dtypes.int32 if input.type.dtype.bits < 32 and not input.type.dtype.is_floating else input.type.dtype
-    input = builder.cast(input, dtypes.float32 if own.is_half else own)
+    builder = context.builder
+    input, own = _widened(context, tile(context, input), True)
     axis = axis_of(context, input, axis)
     return builder.cast(builder.apply(name, (input,), axis=axis, reverse=bool(reverse)), own)
 
@@ -217,10 +222,7 @@ def select(context: TraceContext, value: Value, axis: int, index: Expr | Value) 
     if extent.is_one and isinstance(index, Expr) and simplify(index, context.facts) == 0:
         extents = extents_of(value.type)
         return builder.apply("reshape", (value,), shape=extents[:axis] + extents[axis + 1 :])
-    own = value.type.dtype
-    value = (
-        builder.cast(value, dtypes.int32) if own == dtypes.int1 else builder.to_float(value) if own.is_half else value
-    )
+    value, own = _widened(context, value, False)
     chosen = builder.binary("eq", lane_numbers(context, value.type, axis), index)
     if not extent.is_full and not (isinstance(index, Expr) and is_nonnegative(extent.size - 1 - index, context.facts)):
         inside = builder.binary("lt", lane_numbers(context, value.type, axis), extent.size)

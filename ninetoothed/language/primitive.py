@@ -243,7 +243,7 @@ class Primitive:
         return any(each.takes(operands, results) for each in self.signatures)
 
     def gives(self, operands: list[ElementType]) -> list[ElementType]:
-        """Return the types of the results that follow from those of operands; any if it takes no such."""
+        """Return the types of the results that follow from those of operands; the first's where it takes no such."""
         found = (each.gives(operands) for each in self.signatures)
         return next((each for each in found if each is not None), operands[:1] * len(self.results))
 

@@ -142,7 +142,7 @@ class Signature:
         return _match(self.operands, operands, found) and _match(self.results, results, found)
 
     def gives(self, operands: Sequence[ElementType]) -> list[ElementType] | None:
-        """Return the types of results, where nothing tells that of the first operand; None if it takes no such."""
+        """Return the types of results: what is left open is the first operand's. None if it takes no such operands."""
         found: dict[str, ElementType] = {}
         fits = _match(self.operands, operands, found)
         return [place.type.given(found) or operands[0] for place in self.results] if fits else None
