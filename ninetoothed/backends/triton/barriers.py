@@ -13,8 +13,8 @@ from ninetoothed.expr import Expr, const
 from ninetoothed.lowering import Guard
 from ninetoothed.passes.overlap import are_apart
 
-# Stands for the access of a store in another round.
-SOMEWHERE = None
+# Stands for the access of a store in another round; None for that of one through pointers.
+SOMEWHERE = "somewhere"
 
 
 def access_key(access: ir.Access):
@@ -27,35 +27,37 @@ def before_read(context: EmitContext, parameter: str, access: ir.Access | None =
     """Put a barrier where a thread may read what another wrote: two parameters may be the same memory."""
     if context.written:
         barrier(context)
-    context.read.setdefault(parameter, set()).add(_key(access))
+    context.read |= {(parameter, _key(access))}
 
 
 def before_write(context: EmitContext, parameter: str, access: ir.Access | None = None) -> None:
     """Put a barrier where a thread may write what another has yet to read, or to write."""
-    meets = access is not None and any(_may_meet(access, other) for other in context.written.get(parameter, ()))
-    if meets or context.read.get(parameter, set()) - {_key(access)}:
+    key = _key(access)
+    meets = access is not None and any(
+        name == parameter and _may_meet(access, other) for name, other in context.written
+    )
+    if meets or any(name == parameter and other != key for name, other in context.read):
         barrier(context)
-    context.written.setdefault(parameter, set()).update(() if access is None else (access,))
+    context.written |= {(parameter, access)}
 
 
 def before_rounds(context: EmitContext, loop: ir.Loop) -> None:
     """Note what earlier rounds of a loop store or read: a later round may touch the same memory."""
     inside = [inner for block in ir.blocks(loop) for inner in ir.walk(block)]
     changed = stored(inside)
-    for name in changed:
-        context.written.setdefault(name, set())
+    context.written |= {(name, None) for name in changed}
     for inner in inside:
         match inner:
             case ir.Load(access=access) if access.parameter in changed:
-                context.read.setdefault(access.parameter, set()).add(access_key(access))
+                context.read |= {(access.parameter, access_key(access))}
             case ir.Store(access=access) if _moves_over_itself(access, loop):
-                context.written[access.parameter].add(SOMEWHERE)
+                context.written |= {(access.parameter, SOMEWHERE)}
 
 
-def _may_meet(access: ir.Access, other: ir.Access | None) -> bool:
+def _may_meet(access: ir.Access, other: ir.Access | str | None) -> bool:
     """Tell whether a thread may store where another has stored before, by another access."""
-    if other is SOMEWHERE:
-        return True
+    if not isinstance(other, ir.Access):
+        return other is SOMEWHERE
     return access_key(access) != access_key(other) and not are_apart(access, other)
 
 
@@ -89,5 +91,4 @@ def barrier(context: EmitContext) -> None:
 
 
 def forget(context: EmitContext) -> None:
-    context.written.clear()
-    context.read.clear()
+    context.written = context.read = frozenset()

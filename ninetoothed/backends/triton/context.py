@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ninetoothed import ir
 from ninetoothed.backends.triton import syntax
@@ -119,9 +119,9 @@ class EmitContext:
     combines: dict[str, str] = field(default_factory=dict)
     libdevice: bool = False
     dialect: Dialect | None = None
-    # Parameters written, and read, since the last barrier: by what accesses.
-    written: dict[str, set] = field(default_factory=dict)
-    read: dict[str, set] = field(default_factory=dict)
+    # Parameters written, and read, since the last barrier: each with an access, or its key.
+    written: frozenset[tuple[str, Any]] = frozenset()
+    read: frozenset[tuple[str, Any]] = frozenset()
 
     @property
     def depth(self) -> int:

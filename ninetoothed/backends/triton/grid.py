@@ -19,14 +19,11 @@ from ninetoothed import ir
 from ninetoothed.backends.triton import syntax
 from ninetoothed.backends.triton.context import EmitContext, TextBlock
 from ninetoothed.backends.triton.remainder import locate
-from ninetoothed.backends.triton.tiles import TilePrinter
-from ninetoothed.dtypes import int32
+from ninetoothed.backends.triton.tiles import scalar
 from ninetoothed.expr import Expr
 from ninetoothed.passes import heaviest_first
 from ninetoothed.passes.operations import is_dot
 from ninetoothed.passes.remainder import PART, PARTS, SLOT, Remainder
-
-_SCALAR = ir.TileType(int32)
 
 
 def decompose(context: EmitContext, may_spread: bool, remainder: Remainder | None = None) -> bool:
@@ -152,7 +149,7 @@ def _grouped(context: EmitContext, pid: ast.expr, outer, rows, columns) -> ast.e
 
 
 def _extent(context: EmitContext, extent: Expr, wanted: str = "extent") -> ast.expr:
-    node = TilePrinter.of(context, (), _SCALAR, ()).scalar(extent)
+    node = scalar(context, extent)
     return node if isinstance(node, ast.Name | ast.Constant) else context.common(wanted, node, 0)
 
 

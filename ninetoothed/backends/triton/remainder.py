@@ -7,15 +7,11 @@ from __future__ import annotations
 
 import ast
 
-from ninetoothed import ir
 from ninetoothed.backends.triton import syntax
 from ninetoothed.backends.triton.context import EmitContext
-from ninetoothed.backends.triton.tiles import TilePrinter
-from ninetoothed.dtypes import int32
+from ninetoothed.backends.triton.tiles import scalar
 from ninetoothed.expr import Expr, const, maximum, minimum, var
 from ninetoothed.passes.remainder import PART, PARTS, SLOT, Remainder
-
-_SCALAR = ir.TileType(int32)
 
 
 def locate(context: EmitContext, remainder: Remainder, pid: ast.expr, tiles: ast.expr) -> ast.expr:
@@ -25,7 +21,7 @@ def locate(context: EmitContext, remainder: Remainder, pid: ast.expr, tiles: ast
     """
 
     def define(name: str, value: Expr | ast.expr, low: int, high: int | None) -> Expr:
-        node = TilePrinter.of(context, (), _SCALAR, ()).scalar(value) if isinstance(value, Expr) else value
+        node = scalar(context, value) if isinstance(value, Expr) else value
         context.variables[name] = (context.assign(name, node), context.depth)
         context.facts = context.facts.bind(name, low, high)
         return var(name)

@@ -290,15 +290,15 @@ def _if(context: EmitContext, operation: ir.If, place: OperationPlace) -> None:
         wanted = each.result.hint or each.then.hint or each.otherwise.hint or "chosen"
         lanes = each.result.type.lanes
         names.append(target(context, each.result, place, wanted, lanes, by_branches=True, taken=names))
-    before = _copied(context.written), _copied(context.read)
+    before = context.written, context.read
     holders = context.texts.holders
     branches: list[list[ast.stmt]] = []
-    written: dict[str, set[Any]] = {}
-    read: dict[str, set[Any]] = {}
+    written: frozenset[Any] = frozenset()
+    read: frozenset[Any] = frozenset()
     left: dict[str, Any] = {}
     ended: set[str] = set()
     for index, (body, _, yields) in enumerate(ir.regions(operation)):
-        context.written, context.read = map(_copied, before)
+        context.written, context.read = before
         context.texts.holders = dict(holders)
         context.scopes.append(TextBlock(left=left, inner=ended))
         key = key_of(operation, index)
@@ -308,9 +308,7 @@ def _if(context: EmitContext, operation: ir.If, place: OperationPlace) -> None:
         left = {**scope.left, **scope.contents}
         branches.append(context.leave())
         ended = scope.own | scope.inner
-        for touched, own in ((written, context.written), (read, context.read)):
-            for name, found in own.items():
-                touched.setdefault(name, set()).update(found)
+        written, read = written | context.written, read | context.read
     context.written, context.read = written, read
     context.scopes[-1].left |= left
     for result, name in zip(operation.results, names, strict=True):
@@ -321,10 +319,6 @@ def _if(context: EmitContext, operation: ir.If, place: OperationPlace) -> None:
     if not taken:
         condition, taken, skipped = syntax.negated(condition), skipped, []
     context.append(ast.If(condition, taken, skipped))
-
-
-def _copied(touched: dict[str, set]) -> dict[str, set]:
-    return {name: set(accesses) for name, accesses in touched.items()}
 
 
 def _print(context: EmitContext, operation: ir.Print) -> None:

@@ -13,10 +13,16 @@ from ninetoothed import ir
 from ninetoothed.backends.triton import index_width, syntax
 from ninetoothed.backends.triton.context import EmitContext, ValueText
 from ninetoothed.backends.triton.integers import ExprPrinter, terms
+from ninetoothed.dtypes import int32
 from ninetoothed.expr import Expr, Facts, const, var
 from ninetoothed.ir.lanes import with_lanes
 
 NONE: frozenset[int] = frozenset()
+
+
+def scalar(context: EmitContext, e: Expr) -> ast.expr:
+    """Print an expression without lanes."""
+    return TilePrinter.of(context, (), ir.TileType(int32), ()).scalar(e)
 
 
 @dataclass(frozen=True)

@@ -22,9 +22,8 @@ from ninetoothed.backends.triton.gluon import layouts
 from ninetoothed.backends.triton.gluon.copies import copy_in, copy_out
 from ninetoothed.backends.triton.gluon.rings import Ring, SharedTiles, at
 from ninetoothed.backends.triton.gluon.shared_memory import SharedMemory
-from ninetoothed.backends.triton.tiles import TilePrinter
+from ninetoothed.backends.triton.tiles import scalar
 from ninetoothed.backends.triton.variables import OperationPlace, target
-from ninetoothed.dtypes import int32
 from ninetoothed.expr import Expr, var
 from ninetoothed.passes.operations import is_dot
 
@@ -196,8 +195,7 @@ class ComputingWarps:
         That is soon done, and ptxas moves nothing across it: what is to run beside a product it would move beyond the
         wait for that product. The next round begins with a product at once.
         """
-        ring, printer = self._first, TilePrinter.of(context, (), ir.TileType(int32), ())
-        has_next = syntax.binary("<", printer.scalar(number), printer.scalar(self.stop))
+        ring, has_next = self._first, syntax.binary("<", scalar(context, number), scalar(context, self.stop))
         context.run(syntax.call("mbarrier.wait", at(ring.ready, ring.slot()), ring.parity(), pred=has_next))
 
     @property
