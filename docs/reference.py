@@ -123,7 +123,7 @@ def others():
         [
             "## Element types and markers\n",
             f"- Element types: {names}.",
-            *(f"- `{described(gap.types)}` needs sm_{gap.capabilities.stop} or a later GPU." for gap in GAPS),
+            *(f"- `{described(gap.types)}` needs sm_{gap.architectures.stop} or a later GPU." for gap in GAPS),
             f"- `constexpr`: {types.constexpr.__doc__}",
             f"- `PropagateNan`: {types.PropagateNan.__doc__} Members: {members}.",
         ]

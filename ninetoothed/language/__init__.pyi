@@ -127,11 +127,15 @@ class Tile:
     def __round__(self, digits: int | None = None) -> Tile: ...
     def __abs__(self) -> Tile: ...
     def __neg__(self) -> Tile: ...
+
     __pos__ = __invert__ = __neg__
+
     def __add__(self, other: TileLike) -> Tile: ...
+
     __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = __floordiv__ = __add__
     __rfloordiv__ = __mod__ = __rmod__ = __pow__ = __rpow__ = __and__ = __rand__ = __or__ = __ror__ = __add__
     __xor__ = __rxor__ = __lshift__ = __rlshift__ = __rshift__ = __rrshift__ = __add__
+
     def __divmod__(self, other: TileLike) -> tuple[Tile, Tile]: ...
     def __matmul__(self, other: Tile) -> Tile: ...
     def __eq__(self, other: object) -> Tile: ...  # type: ignore[override]
@@ -139,6 +143,7 @@ class Tile:
 
     # A tile, too; Python's `max` and `min`, which work on tiles, want a bool.
     def __lt__(self, other: TileLike) -> Any: ...
+
     __le__ = __gt__ = __ge__ = __lt__
 
     def abs(self) -> Tile:

@@ -154,7 +154,7 @@ grid program_0 < 1
         # return ntl.maximum(a, b)
         v_5: f32 = maximum(v_3, v_4)
         yield v_5
-    v_6: f32 = reduce(x_1, axis=0, keep_dims=False, combine=larger)
+    v_6: f32 = reduce(x_1, axis=0, combine=larger, keep_dims=False)
     # y = ntl.reduce(x, 0, larger) + count
     v_7: f32 = cast(count_1)
     v_8: f32 = add(v_6, v_7)
