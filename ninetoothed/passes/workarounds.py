@@ -6,7 +6,8 @@
     a, b = reduce((x, y), None, g) ->  a, b = reduce(reduce((x, y), 1, g), 0, g)
     cumsum(x, axis=0) of x[4, 1]   ->  reshape(cumsum(reshape(x, (4,)), axis=0), (4, 1))
 
-`backends.triton.functions` has more of them, where one call of Triton's stands for another.
+The printer has more of them, where one call of Triton's stands for another: in `backends.triton.functions`, each with
+its versions, which `tests/ninetoothed/backends/test_workarounds.py` checks by small programs.
 """
 
 from __future__ import annotations

@@ -190,7 +190,7 @@ def _round(context: EmitContext, operation: ir.Loop, names: list[str]) -> TextBl
 def _takes_over_a_twin(operation: ir.Loop, own: ir.Carried) -> bool:
     """Tell whether a variable takes over another with the same initial value: a = b = x; loop: a, b = b, a + b.
 
-    Triton carries variables that a loop changes, and sees no change where both begin as one value.
+    Triton (3.6 to 3.9) carries variables that a loop changes, and sees no change where both begin as one value.
     """
     others = (each for each in operation.carried if each is not own)
     return any(other.argument is own.yielded and other.initial is own.initial for other in others)

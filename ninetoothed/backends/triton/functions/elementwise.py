@@ -78,7 +78,7 @@ def _elementwise(context: EmitContext, operation: ir.Apply, operands: list[Value
         nodes = [typed(text, value.type.dtype) for text, value in zip(operands, operation.operands, strict=True)]
     else:
         nodes = weakly(operation, operands)
-    if operation.result.type.dtype == dtypes.float64:  # of which Triton rounds nothing else
+    if operation.result.type.dtype == dtypes.float64:  # of which Triton (3.6 to 3.9) rounds nothing else
         if function == "div_rn":
             return ValueText(syntax.binary("/", *nodes), shape)
         function = "sqrt" if function == "sqrt_rn" else function
@@ -104,7 +104,7 @@ def _invert(context: EmitContext, operation: ir.Apply, operands: list[ValueText]
 
 
 def _extremum(context: EmitContext, operation: ir.Apply, operands: list[ValueText]) -> ValueText:
-    """Triton makes a number float32 or int32, and promotes the other operand; it promotes bfloat16 by itself."""
+    """Triton makes a number float32 or int32, and promotes the other operand; bfloat16 by itself before 3.9."""
     dtype, nodes = operation.result.type.dtype, weakly(operation, operands)
     if dtype not in (dtypes.float32, dtypes.int32, dtypes.bfloat16):
         nodes = [typed(text, dtype) for text in operands]
@@ -144,7 +144,7 @@ def _fast_tanhf(context: EmitContext, operation: ir.Apply, operands: list[ValueT
     return ValueText(node, operation.result.type.lanes)
 
 
-# To float8e5 from float32, on GPUs before the instruction for it, which Triton 3.6 writes for them, too.
+# To float8e5 from float32, on GPUs without an instruction for it, where Triton (3.6 to 3.9) rounds towards zero.
 # What is added and taken away again has a last digit worth the last of the result, and so rounds to it.
 _TO_FLOAT8E5 = """\
 @triton.jit
@@ -158,7 +158,7 @@ def to_float8e5(x):
 """
 
 
-# The types to and from which Triton converts float8; all others go by way of float32.
+# The types to and from which Triton (3.6 to 3.9) converts float8; all others go by way of float32.
 _BESIDE_FLOAT8 = frozenset((dtypes.float16, dtypes.bfloat16, dtypes.float32))
 
 

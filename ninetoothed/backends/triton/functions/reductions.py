@@ -16,7 +16,7 @@ def _reduction(context: EmitContext, operation: ir.Apply, operands: list[ValueTe
     (node,) = whole(operation, operands)
     keep_dims = True if operation.attribute("keep_dims") else None
     axis = _axis(operation)
-    if axis is None and function in ("argmax", "argmin"):  # which Triton gives along an axis alone
+    if axis is None and function in ("argmax", "argmin"):  # which Triton (3.6 to 3.9) gives along an axis alone
         flat = syntax.call("tl.reshape", node, (math.prod(operation.operands[0].type.lanes),))
         return retyped(
             ValueText(syntax.call(f"tl.{function}", flat, axis=0)), dtypes.int32, operation.result.type.dtype
@@ -65,7 +65,7 @@ def _scan(context: EmitContext, operation: ir.Apply, operands: list[ValueText]) 
 
 def _histogram(context: EmitContext, operation: ir.Apply, operands: list[ValueText]) -> ValueText:
     node, *mask = whole(operation, operands)
-    if operation.operands[0].type.dtype.bits != 32:  # which Triton counts wrongly, or not at all
+    if operation.operands[0].type.dtype.bits != 32:  # which Triton counts wrongly, or (3.6 to 3.9) not at all
         node = syntax.method(node, "to", dtype_node(dtypes.int32))
     node = syntax.call("tl.histogram", node, operation.attribute("num_bins"), mask=mask[0] if mask else None)
     return ValueText(node, operation.result.type.lanes)

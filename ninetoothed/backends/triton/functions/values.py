@@ -33,7 +33,7 @@ def _full(shape: tuple[int, ...], node: ast.expr, dtype: DType | PointerType) ->
 
 
 def _number(shape: tuple[int, ...], text: ValueText, dtype: DType | PointerType) -> ast.expr:
-    """Print a tile of a known number; Triton makes none of float8 but by their bits."""
+    """Print a tile of a known number; Triton 3.6 makes none of float8 but by their bits."""
     assert text.constant is not None
     if isinstance(dtype, DType) and dtype.is_float8:
         bits = _full(shape, syntax.number(_float8(float(text.constant), dtype)), dtypes.uint8)
