@@ -17,8 +17,8 @@ from ninetoothed import ir
 from ninetoothed.expr import Expr, Facts, FloorDiv, Mod, simplify
 
 
-def collapse(program: ir.Program) -> ir.Program | None:
-    """Make one dimension of such dimensions of its tensors; None where there are none."""
+def collapse(program: ir.Program) -> ir.Program:
+    """Make one dimension of such dimensions of a program's tensors."""
     accesses: dict[str, list[ir.Access]] = {}
     for operation in ir.walk(program.body):
         if isinstance(operation, ir.Load | ir.Store):
@@ -31,8 +31,6 @@ def collapse(program: ir.Program) -> ir.Program | None:
             parameter = each.parameter(parameter)
         collapses[parameter.name] = found
         parameters.append(parameter)
-    if not any(collapses.values()):
-        return None
     return replace(program, parameters=tuple(parameters), body=_Collapser(collapses=collapses).block(program.body))
 
 

@@ -15,10 +15,9 @@ from ninetoothed.ir import Block, For, If, Loop, Operation, Program, Value
 from ninetoothed.ir.dataflow import Dataflow
 
 
-def remove(program: Program) -> Program | None:
-    """Remove dead code from a program; None where there is none."""
-    body = remove_dead(program.body)
-    return None if _size(body) == _size(program.body) else replace(program, body=body)
+def remove(program: Program) -> Program:
+    """Remove dead code from a program."""
+    return replace(program, body=remove_dead(program.body))
 
 
 def remove_dead(block: Block, live: Iterable[Value] = (), must_run: Callable[[Operation], bool] = has_effect) -> Block:
@@ -27,11 +26,6 @@ def remove_dead(block: Block, live: Iterable[Value] = (), must_run: Callable[[Op
     liveness.note_all(live, True)
     liveness.settle(block)
     return _Remover(liveness=liveness).block(block)
-
-
-def _size(block: Block) -> int:
-    """Count operations and the values that they define: dead code takes away some of either."""
-    return sum(1 + len(ir.results(operation)) for operation in ir.walk(block))
 
 
 @dataclass(eq=False)
@@ -70,10 +64,10 @@ class _Remover(ir.Rewriter):
         if not self.liveness.is_kept(operation):
             return ()
         match operation:
-            case Loop(body=body, carried=carried):
-                carried = tuple(each for each in carried if each.argument in live)
-                return (replace(operation, body=self.block(body), carried=carried),)
-            case If(then_body=then, else_body=other, outcomes=outcomes):
-                outcomes = tuple(each for each in outcomes if each.result in live)
-                return (replace(operation, then_body=self.block(then), else_body=self.block(other), outcomes=outcomes),)
-        return (operation,)
+            case Loop(carried=carried):
+                left = tuple(each for each in carried if each.argument in live)
+                operation = operation if left == carried else replace(operation, carried=left)
+            case If(outcomes=outcomes):
+                kept = tuple(each for each in outcomes if each.result in live)
+                operation = operation if kept == outcomes else replace(operation, outcomes=kept)
+        return (self.rebuilt(operation),)

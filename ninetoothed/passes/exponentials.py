@@ -33,12 +33,10 @@ LOG2_E = math.log2(math.e)
 HUGE = 2.0**127
 
 
-def to_base_two(program: ir.Program) -> ir.Program | None:
-    """Compute powers of two where exponents are products by a number, or differences; None where there are none."""
+def to_base_two(program: ir.Program) -> ir.Program:
+    """Compute powers of two where exponents are products by a number, or differences."""
     scaled = _ScaledValues(producers(program.body))
     foldable = [o for o in ir.walk(program.body) if isinstance(o, ir.Apply) and scaled.is_foldable(o)]
-    if not foldable:
-        return None
     new: dict[ir.Operation, ir.Operation] = {
         o: replace(o, function="exp2", operands=(scaled.scaled(o.operands[0]),)) for o in foldable
     }

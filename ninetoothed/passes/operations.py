@@ -64,8 +64,8 @@ class Inserter(ir.Rewriter):
 
     def operation(self, operation: ir.Operation) -> ir.Block:
         new = self.instead.get(operation) or self.rebuilt(operation)
-        if isinstance(new, ir.Loop):
-            new = replace(new, body=(*self.following(new.arguments), *new.body))
+        if isinstance(new, ir.Loop) and (first := self.following(new.arguments)):
+            new = replace(new, body=(*first, *new.body))
         return (new, *self.following(ir.results(operation)))
 
     def following(self, values: tuple[ir.Value, ...]) -> ir.Block:

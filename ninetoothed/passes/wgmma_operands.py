@@ -24,8 +24,8 @@ from ninetoothed.passes.operations import Inserter, is_dot, producers
 _REGISTER = 32  # bits
 
 
-def keep_in_shared_memory(program: ir.Program) -> ir.Program | None:
-    """Keep products from holding left operands in registers for a whole loop; None where none would."""
+def keep_in_shared_memory(program: ir.Program) -> ir.Program:
+    """Keep products from holding left operands in registers for a whole loop."""
     defined_by = producers(program.body)
     loops = (operation for operation in ir.walk(program.body) if isinstance(operation, ir.Loop))
     operands = (value for loop in loops for value in _unchanged(loop) if not is_in_memory(value, defined_by))
@@ -35,7 +35,7 @@ def keep_in_shared_memory(program: ir.Program) -> ir.Program | None:
     new: dict[ir.Operation, ir.Operation] = {
         each: replace(each, operands=(moved[each.operands[0]], *each.operands[1:])) for each in products
     }
-    return replace(program, body=Inserter(instead=new, after=after).block(program.body)) if moved else None
+    return replace(program, body=Inserter(instead=new, after=after).block(program.body))
 
 
 def _move(value: ir.Value, new: ir.Value) -> ir.Apply:

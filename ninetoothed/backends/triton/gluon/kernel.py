@@ -22,6 +22,7 @@ from ninetoothed.backends.triton.gluon.rings import Ring
 from ninetoothed.backends.triton.gluon.shared_memory import SharedMemory
 from ninetoothed.backends.triton.kernel import Emitted, argument_names, argument_of, descriptor_of
 from ninetoothed.backends.triton.names import NameTable
+from ninetoothed.effects import touched
 from ninetoothed.expr import Expr
 from ninetoothed.passes import ScheduledProgram, Target, tma_tiles
 from ninetoothed.passes.operations import is_dot
@@ -78,9 +79,8 @@ def _are_for_warps(program: ir.Program, num_warps: int) -> bool:
 
 def _touched(program: ir.Program) -> ir.Program:
     """Leave out tensors that a program never accesses: their sizes would tell how wide integers have to be."""
-    accesses = (each.access for each in ir.walk(program.body) if isinstance(each, ir.Load | ir.Store))
-    touched = {access.parameter for access in accesses}
-    kept = tuple(each for each in program.parameters if each.role != "tensor" or each.name in touched)
+    names = touched(program.body)
+    kept = tuple(each for each in program.parameters if each.role != "tensor" or each.name in names)
     return replace(program, parameters=kept)
 
 
