@@ -7,15 +7,13 @@ from typing import Any
 from ninetoothed import free_names
 from ninetoothed.dtypes import DType
 from ninetoothed.expr import Expr
-from ninetoothed.frontend import memory, remedies, shape_functions
+from ninetoothed.frontend import memory, remedies, shape_functions, values
 from ninetoothed.frontend.context import TraceContext
 from ninetoothed.frontend.values import BoundMethod, Dimension, LevelRef, SourceRef, TileRef, count_of, shown
 from ninetoothed.ir import Access, Value
 from ninetoothed.language.functions import FUNCTIONS
 from ninetoothed.wording import near
 
-# Attributes of a parameter's tile in memory, whatever was assigned to the parameter.
-MEMORY_ATTRIBUTES = frozenset({"source", "offsets", "data_ptr"})
 _MUTATORS = frozenset("append extend insert remove pop clear sort reverse".split())
 
 
@@ -101,5 +99,5 @@ def _value_attribute(context: TraceContext, value: Value, name: str, is_computed
         return shape_functions.permute(context, value, ()) if len(value.type.shape) > 1 else value
     if name == "to" or name in FUNCTIONS:
         return BoundMethod(value, name)
-    what = "a computed tile" if is_computed and name in MEMORY_ATTRIBUTES else "a tile"
+    what = "a computed tile" if is_computed and name in values.MEMORY_ATTRIBUTES else "a tile"
     raise context.error(f"{what} has no attribute {name!r}; {remedies.for_attribute(name, is_computed)}")

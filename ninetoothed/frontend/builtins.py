@@ -17,6 +17,7 @@ from ninetoothed.frontend.operators import binary, extremum, is_dynamic, operand
 from ninetoothed.frontend.values import LevelRef, SourceRef, TileRef, shown
 from ninetoothed.ir import Value
 from ninetoothed.language.functions import FUNCTIONS
+from ninetoothed.language.functions.libdevice import PREDICATES
 from ninetoothed.language.primitive import Effect
 from ninetoothed.language.primitives import PRIMITIVES
 from ninetoothed.language.types import Level, Source, Tile
@@ -123,7 +124,7 @@ def libdevice(context: TraceContext, *operands: Any, name: str) -> Any:
     """Return a function of libdevice, in float32 or float64; predicates give int1."""
     builder = context.builder
     values = [operand(context, value) for value in operands]
-    if name in ("isnan", "isinf", "signbit"):
+    if name in PREDICATES:
         value = builder.to_float(builder.value(values[0]))
         return builder.apply("libdevice", (value,), dtypes.int1, name=name)
     if name.startswith("fast_"):  # they have rows of their own: float32 alone

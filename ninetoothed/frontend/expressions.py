@@ -11,7 +11,7 @@ from ninetoothed import free_names
 from ninetoothed.arrangement import mapped
 from ninetoothed.dtypes import DType, int1
 from ninetoothed.frontend import functions, remedies
-from ninetoothed.frontend.attributes import MEMORY_ATTRIBUTES, attribute
+from ninetoothed.frontend.attributes import attribute
 from ninetoothed.frontend.branches import choose
 from ninetoothed.frontend.calls import call_node
 from ninetoothed.frontend.context import TraceContext
@@ -27,7 +27,7 @@ from ninetoothed.frontend.operators import (
     unary,
 )
 from ninetoothed.frontend.targets import evaluate_indices
-from ninetoothed.frontend.values import Cell, FormattedText, InlineFunction, Scope, shown
+from ninetoothed.frontend.values import MEMORY_ATTRIBUTES, Cell, FormattedText, InlineFunction, Scope, shown
 from ninetoothed.frontend.variables import iterate, outside, read, snapshot, starred
 from ninetoothed.ir import Value
 from ninetoothed.wording import counted

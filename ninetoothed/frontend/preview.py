@@ -13,10 +13,9 @@ from typing import Any
 from ninetoothed import language
 from ninetoothed.errors import ApplicationError, EmptyKernelWarning
 from ninetoothed.frontend import between, remedies
-from ninetoothed.frontend.attributes import MEMORY_ATTRIBUTES
 from ninetoothed.frontend.oversights import warn_at
 from ninetoothed.frontend.parse import ParsedFunction, assigned_names, is_foreign, parse, parse_application, unwrap
-from ninetoothed.frontend.values import name_of
+from ninetoothed.frontend.values import MEMORY_ATTRIBUTES, name_of
 from ninetoothed.ir import SourceLocation
 from ninetoothed.language.functions import (
     FUNCTIONS,

@@ -7,7 +7,7 @@ import builtins
 from collections.abc import Iterable
 
 from ninetoothed.frontend.parse import ParsedFunction
-from ninetoothed.frontend.values import Scope
+from ninetoothed.frontend.values import MEMORY_ATTRIBUTES, Scope
 from ninetoothed.language.functions import FUNCTIONS
 from ninetoothed.wording import near
 
@@ -53,15 +53,13 @@ _SYNTAX = {
     ast.stmt: "this statement ({}): write it with assignments, `if`, `for` and `while`",
     ast.expr: "this syntax ({}): compute it outside, where it is known before the call",
 }
-# What only a tile of a parameter has.
-_OF_MEMORY = ("source", "offsets", "data_ptr")
 
 
 def for_attribute(name: str, is_computed: bool) -> str:
     """Say what to write instead of an attribute that tiles do not have, or computed ones do not."""
-    if name in _OF_MEMORY:
+    if name in MEMORY_ATTRIBUTES:
         return f"what is computed has no place in memory: write the name of a parameter, as in `x.{name}`"
-    offered = _OFFERED if is_computed else (*_OFFERED, *_OF_MEMORY)
+    offered = _OFFERED if is_computed else (*_OFFERED, *MEMORY_ATTRIBUTES)
     remedy = _OF_TENSORS.get(name) or near(name, (*offered, *FUNCTIONS))
     return remedy or f"it has {', '.join(offered)}, and the functions of `ninetoothed.language`, such as `x.sum()`"
 

@@ -18,6 +18,9 @@ from ninetoothed.expr import Expr
 from ninetoothed.ir import Value
 from ninetoothed.wording import brief, counted
 
+# What only a parameter's tile has, for it is in memory, whatever was assigned to the parameter.
+MEMORY_ATTRIBUTES = ("source", "offsets", "data_ptr")
+
 
 @dataclass(frozen=True)
 class TileRef:

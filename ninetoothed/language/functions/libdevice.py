@@ -66,6 +66,8 @@ pow       | x to the power of y                                 | 2.0, 3.0  | 8.
 _TERNARY = """
 fma       | x * y + z, rounded once                             | 2.0, 3.0, 4.0 | 10.
 """
+# The functions that give int1.
+PREDICATES = frozenset(line.split()[0] for line in _PREDICATES.strip().splitlines())
 _FLOATS = "Halves keep their type and are computed in float32; integers give float32."
 _INT1 = "The type is `ntl.int1`."
 
