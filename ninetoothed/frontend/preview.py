@@ -185,46 +185,35 @@ def _texts(application: Callable[..., Any], kind: type[ast.expr]) -> Iterator[st
 
 
 def multiplies(application: Callable[..., Any]) -> bool:
-    """Tell whether an application, or one of its helpers, multiplies matrices."""
-    return any(name in ("@", "dot") for name in _functions(application))
+    """Tell whether an application, or one of its helpers, multiplies matrices: by `@`, `ntl.dot`, or a method `dot`.
 
-
-def _functions(application: Callable[..., Any]) -> Iterator[str]:
-    """Yield the names of functions of the language and of unknown methods in an application and its helpers.
-
-    `@` is one of them. Helpers that have no source are left to the call, which names them.
+    Helpers that have no source are left to the call, which names them.
     """
     pending, seen = [parse_application(application)], set()
     while pending:
         parsed = pending.pop()
         seen.add(parsed.function)
-        nodes = [node for part in parsed.body for node in ast.walk(part)]
-        # Python's own `max` and `min` of several values work lane by lane.
-        lanewise = {node.func for node in nodes if isinstance(node, ast.Call) and len(node.args) > 1}
-        for node in nodes:
+        for node in (node for part in parsed.body for node in ast.walk(part)):
             if isinstance(node, ast.BinOp | ast.AugAssign) and isinstance(node.op, ast.MatMult):
-                yield "@"
+                return True
             if not isinstance(node, ast.Name | ast.Attribute):
                 continue
             callee = _resolved(parsed, node)
-            if callee is _UNKNOWN:
-                named = node.attr if isinstance(node, ast.Attribute) else ""
-            else:
-                named = _name_in_language(callee)
-            if named and not (callee in (max, min) and node in lanewise):
-                yield named
+            named = getattr(node, "attr", "") if callee is _UNKNOWN else _name_in_language(callee)
+            if named == "dot":
+                return True
             function = unwrap(callee.func if isinstance(callee, functools.partial) else callee)
             is_helper = isinstance(function, types.FunctionType) and not named and not is_foreign(function)
             if is_helper and function not in seen:
                 with contextlib.suppress(ApplicationError):
                     pending.append(parse(function))
+    return False
 
 
 def _name_in_language(callee: Any) -> str:
-    """Return the name of a function of the language, ours or Triton's, or of Python's own; "" for any other."""
-    name = name_of(callee)
-    module = getattr(callee, "__module__", None) or ""
-    return name if isinstance(callee, Function) or module.startswith(("triton.", "builtins")) else ""
+    """Return the name of a function of the language, ours or Triton's; "" for any other."""
+    is_ours = isinstance(callee, Function) or (getattr(callee, "__module__", None) or "").startswith("triton.")
+    return name_of(callee) if is_ours else ""
 
 
 def _error(name: str, message: str, place: SourceLocation) -> ApplicationError:
