@@ -177,7 +177,7 @@ def language_function(context: TraceContext, callee: Any) -> Function | None:
                 f"`triton.language.{name}` is not offered in applications; see `dir(ninetoothed.language)`"
             )
         return FUNCTIONS[name]
-    return FUNCTIONS.get(name) if name in ("cdiv",) else None
+    return FUNCTIONS[name] if name == "cdiv" else None  # `triton.cdiv` is beside the language
 
 
 def _call_language(context: TraceContext, function: Function, args: tuple, kwargs: dict) -> Any:
@@ -201,9 +201,7 @@ def _call_language(context: TraceContext, function: Function, args: tuple, kwarg
 def _method(context: TraceContext, method: BoundMethod, args: tuple, kwargs: dict) -> Any:
     owner, name = method.owner, method.name
     if isinstance(owner, Value | ir.Access):
-        if name == "to":
-            return _call_language(context, FUNCTIONS["cast"], (owner, *args), kwargs)
-        return _call_language(context, FUNCTIONS[name], (owner, *args), kwargs)
+        return _call_language(context, FUNCTIONS["cast" if name == "to" else name], (owner, *args), kwargs)
     if name == "data_ptr":
         return pointers.data_ptr(context, owner.parameter)
     if isinstance(owner, TileRef):
