@@ -34,6 +34,17 @@ def producers(block: ir.Block) -> dict[ir.Value, ir.Operation]:
     return {result: operation for operation in ir.walk(block) for result in ir.results(operation)}
 
 
+def are_apart(first: ir.Access, second: ir.Access) -> bool:
+    """Tell whether two accesses with the same lanes lie side by side, such as two subtiles of one tile."""
+    counts = {lane.name: lane.count for lane in first.lanes}
+    for one, other in zip(first.indices, second.indices, strict=True):
+        lanes = one.variables & counts.keys()
+        difference = one - other
+        if difference.is_constant and abs(difference.constant) >= max((counts[name] for name in lanes), default=1):
+            return True
+    return False
+
+
 def compared(function: str, a: Expr, b: Expr, bindings: ir.Bindings = ()) -> tuple[ir.Value, ir.Block]:
     """Compare two integers: the result, and the operations that compute it."""
     left, right, result = (ir.Value(ir.TileType(dtype)) for dtype in (int32, int32, int1))

@@ -95,9 +95,9 @@ def _overhang(state: ScheduledProgram, target: Target, schedule: Schedule) -> Sc
 
 
 def _persistent(state: ScheduledProgram, target: Target, schedule: Schedule) -> ScheduledProgram | None:
-    if not isinstance(schedule.sharing, Persistent) or not target.has_tma:
+    if not isinstance(schedule.sharing, Persistent):
         return None
-    loop = persistent.find_loop(state.program, tma_tiles.find(state.program, schedule.use_tma))
+    loop = persistent.find_loop(state.program, tma_tiles.usable(state.program, target, schedule))
     return None if loop is None else replace(state, persistent_loop=loop)
 
 

@@ -22,8 +22,7 @@ from ninetoothed.expr import Expr, Facts, divisor, is_nonnegative
 from ninetoothed.ir.lanes import with_lanes
 from ninetoothed.lowering import Guard
 from ninetoothed.passes.guards import unimplied
-from ninetoothed.passes.operations import is_dot, readers
-from ninetoothed.passes.overlap import are_apart
+from ninetoothed.passes.operations import are_apart, is_dot, readers
 from ninetoothed.passes.target import Target
 from ninetoothed.schedule import Schedule
 
@@ -50,18 +49,11 @@ class TmaTile:
 
 
 def usable(program: ir.Program, target: Target, schedule: Schedule) -> Mapping[ir.Operation, TmaTile]:
-    """Find the accesses that go through descriptors on a target under a schedule."""
-    return find(program, schedule.use_tma) if target.has_tma else {}
-
-
-def find(program: ir.Program, aligned: frozenset[str]) -> Mapping[ir.Operation, TmaTile]:
-    """Find the loads and stores for which descriptors pay: operands of products, results, and what is added to these.
-
-    aligned: the parameters whose addresses are multiples of 16 bytes.
-    """
-    if not any(isinstance(operation, ir.For) and _has_dot(operation.body) for operation in ir.walk(program.body)):
+    """Find accesses for which descriptors pay: operands of products, results, and what is added to these."""
+    loops = (operation for operation in ir.walk(program.body) if isinstance(operation, ir.For))
+    if not target.has_tma or not any(is_dot(inner) for loop in loops for inner in ir.walk(loop.body)):
         return {}
-    allowed = _safe(program) & aligned
+    allowed = _safe(program) & schedule.use_tma
     found: dict[ir.Operation, TmaTile] = {}
     read_by = readers(program.body)
     stored: set[tuple[int, ...]] = set()
@@ -144,10 +136,6 @@ def _are_stored_once(stores: list[_Branched]) -> bool:
         any(others.get(branch, side) != side for branch, side in branches.items()) or are_apart(first, second)
         for (first, branches), (second, others) in itertools.combinations(stores, 2)
     )
-
-
-def _has_dot(block: ir.Block) -> bool:
-    return any(map(is_dot, ir.walk(block)))
 
 
 def _feeds_dot(read_by: Mapping[ir.Value, list[ir.Operation]], value: ir.Value) -> bool:

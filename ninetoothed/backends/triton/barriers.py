@@ -11,7 +11,7 @@ from ninetoothed.backends.triton.context import EmitContext
 from ninetoothed.effects import stored
 from ninetoothed.expr import Expr, const
 from ninetoothed.lowering import Guard
-from ninetoothed.passes.overlap import are_apart
+from ninetoothed.passes.operations import are_apart
 
 # Stands for the access of a store in another round; None for that of one through pointers.
 SOMEWHERE = "somewhere"
