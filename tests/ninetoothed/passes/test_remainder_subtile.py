@@ -83,6 +83,14 @@ class GoldenTest(expecttest.TestCase):
         )
 
 
+def test_what_is_added_to_a_sum_is_loaded_after_it():
+    program = traced(addmm.make(), *(halves(5120, 5120),) * 3, 1.0, 1.0, halves(5120, 5120)).program
+    described = frozenset(parameter.name for parameter in program.parameters)
+    text = emit(program, Schedule(use_tma=described, sharing=StreamK(132, 1, 6))).source
+    quarter = text[text.index("if parts > 1") : text.index("else:")]
+    assert quarter.index("tl.dot(") < quarter.index("input_desc.load(")
+
+
 class TestWhatIsCut:
     def is_cut(self, application, *shapes):
         kernel = ninetoothed.make(mm.arrangement, application, tuple(Tensor(2) for _ in shapes))
