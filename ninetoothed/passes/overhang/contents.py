@@ -41,7 +41,7 @@ def computed(operation: ir.Apply, held: list[Number | None]) -> Number | None:
 
 
 def keeps(operation: ir.Apply, number: Number | None) -> bool:
-    """Tell whether a result that has other lanes than its operand holds a number past an edge if the operand does."""
+    """Tell whether a view or a reduction holds a number past an edge where its operand does."""
     function = operation.function
     return operation.primitive.moves_lanes or function in ("split", "max", "min") or (function == "sum" and number == 0)
 

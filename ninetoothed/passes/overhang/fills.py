@@ -25,7 +25,7 @@ from ninetoothed.passes.overhang.edges import rounding, with_lanes
 if TYPE_CHECKING:
     from ninetoothed.passes.overhang.resolve import OverhangRewriter
 
-# The numbers that a value may hold past the end, each with the operand that then holds what its operation needs.
+# Operands and numbers: if a value holds the number past the end, the operand holds what its operation needs there.
 Needs = frozenset[tuple[Value, Number]]
 
 
@@ -47,7 +47,7 @@ def _numbers(value: Value) -> tuple[Number, ...]:
 
 
 def _is_free(rewriter: OverhangRewriter, load: ir.Load) -> bool:
-    """Tell whether a load reads nothing but overhang out of bounds, and some use tells what it holds there."""
+    """Tell whether a load may hold any number past the end, as all out of bounds is overhang, and a use reads that."""
     access, facts = load.access, with_lanes(rewriter.facts, load.access.type)
     edges = (*rewriter.edges_of(access), *rounding(access.type, facts))
     rooms = {edge.room for edge in edges if not edge.reached}

@@ -19,17 +19,17 @@ from ninetoothed.passes.overhang.edges import OverhangEdge, expressed
 if TYPE_CHECKING:
     from ninetoothed.passes.overhang.resolve import OverhangRewriter
 
-# An infinity in some lanes of a value: those that a lane of a later value tells, by axis.
+# A value, the infinity that it is, and in which of its lanes: an expression for each axis, in the lanes of the sum.
 Infinity = tuple[Value, Number, Told]
 
-# Told of an axis of which all lanes are meant.
+# Stands for all lanes of an axis, which a reduction combines.
 _ALL = var("all")
 
 
 def added(
     rewriter: OverhangRewriter, operation: ir.Apply, held: list[Number | None], edge: OverhangEdge
 ) -> Number | None:
-    """Compute the sum or difference of an infinity and an unknown number, where its being NaN changes no result."""
+    """Compute an infinity plus or minus an unknown number; None if it may be NaN where elements are not."""
     infinite = [number for number in held if number is not None and math.isinf(number)]
     if operation.function not in ("add", "sub") or None not in held or not infinite:
         return None
@@ -44,7 +44,7 @@ def added(
 
 
 def _inside(operation: ir.Apply, place: int, number: Number, told: Told) -> Infinity:
-    """Return an infinity in the lanes of an operand that make the lanes that are told of the result."""
+    """Return an infinity of an operand, in the lanes that make those lanes of the result."""
     found = {axis: expressed(e, operation.result.type, told) for axis, e in forwards(operation, place).items()}
     folded = dict.fromkeys(operation.axes.worked() if operation.primitive.folds else (), _ALL)
     return operation.operands[place], number, folded | {axis: e for axis, e in found.items() if e is not None}
@@ -64,7 +64,7 @@ def _origin(rewriter: OverhangRewriter, infinity: Infinity) -> Infinity:
 
 
 def _is_only_with(rewriter: OverhangRewriter, infinity: Infinity, filled: Infinity) -> bool:
-    """Tell whether an infinity is there only if all elements of what is filled are the one that fills it."""
+    """Tell whether a value is an infinity only if all of `filled` is one: max(x) is -inf only if all of x is."""
     raw, number, told = _origin(rewriter, infinity)
     if raw in rewriter.numbers:
         return rewriter.numbers[raw] != number

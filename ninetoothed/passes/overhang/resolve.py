@@ -112,10 +112,6 @@ class OverhangRewriter:
         """Return bindings of the new values."""
         return tuple((name, self.value(value)) for name, value in bindings)
 
-    def error(self, message: str, location: ir.SourceLocation | None) -> ApplicationError:
-        """Make an error that points at the user's source."""
-        return ApplicationError.at(f"kernel {self.program.name!r}: {message}", location)
-
     # -- masks --
 
     def mask(self, tile: TrackedTile) -> Value:
@@ -163,7 +159,7 @@ class OverhangRewriter:
         )
         sides = edges_.equal_counts(a, b, self.sizes) if isinstance(a, BoundEdge) and isinstance(b, BoundEdge) else None
         if sides is None:
-            raise self.error(message, location)
+            raise ApplicationError.at(f"kernel {self.program.name!r}: {message}", location)
         left, right = (simplify(side, self.facts) for side in sides)
         if left != right:
             self.requirements[ir.Requirement(left, right, message, location)] = None
