@@ -107,7 +107,12 @@ def lacks_headers():
     return not any(os.path.exists(os.path.join(folder, "cuda.h")) for folder in folders)
 
 
+# Two linear layers of PyTorch's own crash it, too, when `aoti_load_package` reads what was compiled for a GPU.
+CRASHES = DEVICE == "cuda" and torch.__version__.startswith("2.11.")
+
+
 @pytest.mark.slow
+@pytest.mark.skipif(CRASHES, reason="PyTorch 2.11 crashes where it loads any package for a GPU")
 @pytest.mark.skipif(lacks_headers(), reason="needs cuda.h, which is not where CUDA_HOME says")
 @pytest.mark.filterwarnings("ignore")
 def test_a_joined_model_compiled_ahead_of_time(make, batch):
