@@ -591,12 +591,13 @@ def reduced_along_an_axis(x, y):
     ids=lambda application: application.__name__,
 )
 def test_variables_assigned_from_what_they_were_reduced_to(application):
-    x = random(BLOCK + 5)
+    # In float32 the cosine of a large number says more of rounding than of the number.
+    x = random(BLOCK + 5).double()
     y = run(tiles, application, x, 2)
     # Whole dimensions hold the same elements.
     for part, found in zip(x.split(BLOCK), y, strict=True):
-        expected = run(whole, application, part.double())
-        torch.testing.assert_close(found, expected[0].float(), rtol=1e-4, atol=1e-4)
+        expected = run(whole, application, part)
+        torch.testing.assert_close(found, expected[0], rtol=1e-4, atol=1e-4)
 
 
 def test_running_means_stay_where_there_is_nothing_more():
