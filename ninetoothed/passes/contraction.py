@@ -20,11 +20,11 @@ from ninetoothed.ir.lanes import is_repetition
 from ninetoothed.passes.operations import producers, readers
 
 
-def contract(program: ir.Program) -> ir.Program | None:
-    """Write sums and differences of two products as FMAs; None where there are none."""
+def contract(program: ir.Program) -> ir.Program:
+    """Write sums and differences of two products as FMAs."""
     reads = {value: len(operations) for value, operations in readers(program.body).items()}
-    body = _Contractor(defined_by=producers(program.body), reads=reads).block(program.body)
-    return None if body == program.body else replace(program, body=body)
+    contractor = _Contractor(defined_by=producers(program.body), reads=reads)
+    return replace(program, body=contractor.block(program.body))
 
 
 @dataclass(kw_only=True)

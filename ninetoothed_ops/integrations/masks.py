@@ -13,8 +13,9 @@ REGISTRY = "ALL_ATTENTION_FUNCTIONS"
 MASK = "attention_mask"
 # What classes of models say of where they may run.
 SDPA, BACKENDS = "_supports_sdpa", "_supports_attention_backend"
-# How the names of families' own attention functions end, and a parameter of theirs that says what masks say, too.
-EAGER, WINDOW = "eager_attention_forward", "sliding_window"
+# How the names of families' own attention functions end, a parameter of theirs that says what masks say, too, and one
+# that changes results in any family, whether its function names it or not.
+EAGER, WINDOW, OF_HEADS = "eager_attention_forward", "sliding_window", "head_mask"
 
 
 @torch.compiler.assume_constant_result
@@ -54,7 +55,8 @@ def own_parameters(attention: type) -> tuple[str, ...]:
 def _own_parameters(attention: type) -> tuple[str, ...]:
     names = inspect.unwrap(attention.forward).__globals__ if hasattr(attention, "forward") else {}
     functions = [each for name, each in names.items() if name.endswith(EAGER)]
-    return tuple(sorted({name for each in functions for name in inspect.signature(each).parameters} - {WINDOW}))
+    named = {name for each in functions for name in inspect.signature(each).parameters}
+    return tuple(sorted(named - {WINDOW} | {OF_HEADS}))
 
 
 def _forward(cls: type) -> Any:

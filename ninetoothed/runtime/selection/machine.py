@@ -8,7 +8,7 @@ from __future__ import annotations
 import difflib
 import functools
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ninetoothed.errors import ArgumentError, UnsupportedError
@@ -177,6 +177,19 @@ class Generation:
     compiler: str = "cuda"
 
 
+# It has neither a copy engine nor products that leave operands in shared memory.
+_CDNA_3 = Generation(
+    "CDNA 3",
+    ("gfx942",),
+    ProductCosts(rate=1024),
+    has_tma=False,
+    warp_size=64,
+    most_warps=16,
+    compiler="hip",
+    attention_registers=110,
+    gradient_registers=(125, 120),
+)
+
 GENERATIONS = (
     # Operands pass through registers, and no copy engine fetches them.
     Generation(
@@ -203,28 +216,8 @@ GENERATIONS = (
     Generation("Blackwell", range(100, 120), ProductCosts(rate=4096), crowded_registers=64),
     # It multiplies as Ampere does, and has the copy engine. Later ones are taken for it until they have a row.
     Generation("Blackwell RTX", range(120, 1000), ProductCosts(rate=1024), attention_registers=110),
-    Generation(
-        "CDNA 3",
-        ("gfx942",),
-        ProductCosts(rate=1024),
-        has_tma=False,
-        warp_size=64,
-        most_warps=16,
-        compiler="hip",
-        attention_registers=110,
-        gradient_registers=(125, 120),
-    ),
-    Generation(
-        "CDNA 4",
-        ("gfx950",),
-        ProductCosts(rate=2048),
-        has_tma=False,
-        warp_size=64,
-        most_warps=16,
-        compiler="hip",
-        attention_registers=110,
-        gradient_registers=(125, 120),
-    ),
+    _CDNA_3,
+    replace(_CDNA_3, name="CDNA 4", architectures=("gfx950",), products=ProductCosts(rate=2048)),
 )
 
 

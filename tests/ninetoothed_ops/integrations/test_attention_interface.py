@@ -173,14 +173,15 @@ def eager_attention_forward(module, query, key, value, attention_mask, damping=N
     """Stand beside `Damped`, as such functions of transformers stand beside their classes."""
 
 
+@pytest.mark.parametrize("name", ("damping", "head_mask"))
 @pytest.mark.parametrize("compiled", (False, True))
-def test_what_is_not_computed_is_an_error(compiled):
+def test_what_is_not_computed_is_an_error(compiled, name):
     module, states = Damped(), torch.ones(1, 2, 3, 8, device=DEVICE)
     call = torch.compile(module, backend="eager") if compiled else module
     # None is nothing, windows are in masks, and what the function does not name changes nothing.
     assert call(states, damping=None, sliding_window=2, position_ids=states)[0].shape == (1, 3, 2, 8)
-    with pytest.raises(UnsupportedError, match=r"Damped passes damping, .*set_attn_implementation\('eager'\)"):
-        call(states, damping=states)
+    with pytest.raises(UnsupportedError, match=rf"Damped passes {name}, .*set_attn_implementation\('eager'\)"):
+        call(states, **{name: states})
 
 
 MOE = {
