@@ -29,7 +29,7 @@ FALLBACKS = (
     Watched("the next schedule, as one is rejected", "runtime.selection.choices:Choices.reject", bool),
     Watched("a parameter is exempted that is never touched", "runtime.exemptions:Exemptions.run"),
     Watched("products do not overlap as asked", "runtime.executable:has_form", lambda has: not has),
-    Watched("no form in Gluon, so Triton", "backends.triton.gluon:print_kernel", lambda text: text is None),
+    Watched("no form in Gluon, so Triton", "backends.gluon:print_kernel", lambda text: text is None),
     Watched("traced once more, with sizes that are equal", "frontend.context:TraceContext.assume_equal"),
     Watched("blocks of all kinds, as none preferred fits", "runtime.selection.ranking:varied"),
     Watched("the plan of a product that nothing fits", "runtime.selection.products:_fallback"),

@@ -16,7 +16,7 @@ class Target:
     has_tma: whether a copy engine can move whole tiles.
     loses_wgmma_operands: whether the assembler loses left operands of wgmma that registers hold for a whole loop.
     converts_float8: whether there are instructions that convert to types of 8 bits.
-    has_tma_load: whether Gluon's copies are called `async_load` and `async_store`, as they are since Triton 3.8.
+    gluon_copies: Gluon's names for its copies into shared memory, and out of it.
     has_disable_licm: whether loops take `disable_licm`, which keeps the compiler from hoisting anything out of them.
     poisons_overhang: whether overhang is filled with what would make a difference, to show what depends on it.
     """
@@ -28,7 +28,7 @@ class Target:
     has_tma: bool = True
     loses_wgmma_operands: bool = False
     converts_float8: bool = True
-    has_tma_load: bool = True
+    gluon_copies: tuple[str, ...] = ("async_load", "async_store")
     has_disable_licm: bool = True
     poisons_overhang: bool = False
 

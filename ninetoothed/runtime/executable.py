@@ -13,8 +13,7 @@ from typing import ClassVar, Protocol
 import torch
 
 from ninetoothed import passes
-from ninetoothed.backends import torch as evaluator, triton
-from ninetoothed.backends.triton import gluon
+from ninetoothed.backends import gluon, torch as evaluator, triton
 from ninetoothed.definition import KernelDefinition
 from ninetoothed.errors import AssemblerError, CompilationError, ResourceError
 from ninetoothed.free_names import FreeName

@@ -9,30 +9,9 @@ import os
 from types import ModuleType
 from typing import Any
 
+from ninetoothed.backends.gluon.form import COPIES, LANGUAGE, NAMES, TMA
 from ninetoothed.backends.triton import KernelArgument
 from ninetoothed.runtime.missing import tell
-
-_LANGUAGE = "triton.experimental.gluon.language"
-_HOPPER = f"{_LANGUAGE}.nvidia.hopper"
-# The names that `backends.triton.gluon` prints, beside what Gluon has of Triton's own language.
-NAMES = {
-    "triton.experimental.gluon": ("jit",),
-    "triton.experimental.gluon._runtime": ("GluonASTSource",),
-    _LANGUAGE: (
-        "DotOperandLayout",
-        "NVMMADistributedLayout",
-        "NVMMASharedLayout",
-        "SliceLayout",
-        "allocate_shared_memory",
-        "convert_layout",
-        "warp_specialize",
-    ),
-    _HOPPER: ("fence_async_shared", "mbarrier", "tma", "warpgroup_mma", "warpgroup_mma_wait"),
-    f"{_HOPPER}.mbarrier": ("MBarrierLayout", "arrive", "expect", "init", "wait"),
-    f"{_HOPPER}.tma": ("store_wait",),
-}
-# Of each pair one name: that since Triton 3.8, or that before.
-COPIES = (("async_load", "async_copy_global_to_shared"), ("async_store", "async_copy_shared_to_global"))
 
 
 def is_supported() -> bool:
@@ -50,11 +29,10 @@ def off() -> str | None:
 def why_not() -> str | None:
     """Say what Gluon lacks, once on the logger too; None where it has all that is printed."""
     lacks = [f"{module}.{name}" for module, names in NAMES.items() for name in names if not _has(module, name)]
-    tma = f"{_HOPPER}.tma"
-    lacks += [f"{tma}.{pair[0]}" for pair in COPIES if not any(_has(tma, name) for name in pair)]
+    lacks += [f"{TMA}.{names[0]}" for names in COPIES if not any(_has(TMA, name) for name in names)]
     # Before Triton 3.6 it took functions and arguments apart.
-    if not lacks and "functions_and_args" not in inspect.signature(_module(_LANGUAGE).warp_specialize).parameters:
-        lacks = [f"{_LANGUAGE}.warp_specialize(functions_and_args)"]
+    if not lacks and "functions_and_args" not in inspect.signature(_module(LANGUAGE).warp_specialize).parameters:
+        lacks = [f"{LANGUAGE}.warp_specialize(functions_and_args)"]
     if not lacks:
         return None
     reason = f"this Triton has no {', '.join(lacks)}"
@@ -63,11 +41,9 @@ def why_not() -> str | None:
 
 
 @functools.cache
-def has_tma_load() -> bool:
-    """Tell whether copies are called `async_load` and `async_store`; without Triton, text has those."""
-    if _module("triton") is None:
-        return True
-    return all(_has(f"{_HOPPER}.tma", name) for name, _ in COPIES)
+def copies() -> tuple[str, ...]:
+    """Return the names of copies that Gluon has; where it has none, text has the newest."""
+    return tuple(next((name for name in names if _has(TMA, name)), names[0]) for names in COPIES)
 
 
 def _has(module: str, name: str) -> bool:

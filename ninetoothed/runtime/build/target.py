@@ -25,7 +25,7 @@ def target_of(gpu: Machine | None) -> Target:
         has_tma=generation.has_tma,
         loses_wgmma_operands=assembler.loses_registers(gpu),
         converts_float8=gpu.converts_float8,
-        has_tma_load=gluon.has_tma_load(),
+        gluon_copies=gluon.copies(),
         has_disable_licm=_knows("disable_licm"),
     )
 

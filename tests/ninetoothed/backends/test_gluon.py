@@ -11,6 +11,7 @@ import torch
 import ninetoothed
 import ninetoothed.language as ntl
 from ninetoothed import Tensor
+from ninetoothed.backends.gluon.form import COPIES, NAMES, TMA
 from ninetoothed.errors import CompilationError
 from ninetoothed.runtime import arguments, dispatch, executable, variants
 from ninetoothed.runtime.build import assembler, gluon, wgmma
@@ -55,7 +56,7 @@ def halves(*shape):
     return torch.empty(shape, dtype=torch.float16)
 
 
-# Where a release of Triton lacks a name, these tests are to fail: see `gluon.NAMES`.
+# Where a release of Triton lacks a name, these tests are to fail: see `form.NAMES`.
 pytestmark = needs_triton
 
 
@@ -70,10 +71,10 @@ def compiled():
     return executable.GpuExecutable.compile(make().definition, variant())
 
 
-def text_with(has_tma_load):
-    """The text for a Triton that calls its copies by the names of today, or by those before."""
+def text_with(*copies):
+    """The text for a Triton that calls its copies by these names."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(gluon, "has_tma_load", lambda: has_tma_load)
+        patch.setattr(gluon, "copies", lambda: copies)
         return executable.emitted_for(variant()).source
 
 
@@ -81,7 +82,7 @@ class GoldenTest(expecttest.TestCase):
     maxDiff = None
 
     def test_own_scores(self):
-        text = text_with(has_tma_load=True)
+        text = text_with("async_load", "async_store")
         self.assertExpectedInline(
             text[text.index("@gluon.jit\ndef compute") : text.index("@gluon.jit\ndef biased")],
             """\
@@ -312,7 +313,7 @@ def test_attention_overlaps(monkeypatch):
 
 
 def test_copies_by_the_names_of_before():
-    today, before = text_with(has_tma_load=True), text_with(has_tma_load=False)
+    today, before = (text_with(*names) for names in zip(*COPIES, strict=True))
     assert today.count("tma.async_load(") == before.count("tma.async_copy_global_to_shared(") == 5
     assert today.count("tma.async_store(") == before.count("tma.async_copy_shared_to_global(") == 1
     assert "async_load" not in before and "async_copy" not in today
@@ -326,7 +327,7 @@ def lacks(monkeypatch):
         has = gluon._has
         monkeypatch.setattr(gluon, "_has", lambda module, name: (module, name) not in names and has(module, name))
 
-    cached = (gluon.why_not, gluon.has_tma_load)
+    cached = (gluon.why_not, gluon.copies)
     for each in cached:
         each.cache_clear()
     yield taken
@@ -335,7 +336,7 @@ def lacks(monkeypatch):
         each.cache_clear()
 
 
-@pytest.mark.parametrize("module, name", [(module, name) for module, names in gluon.NAMES.items() for name in names])
+@pytest.mark.parametrize("module, name", [(module, name) for module, names in NAMES.items() for name in names])
 def test_without_a_name_attention_runs_in_triton_and_the_log_says_so(module, name, lacks, caplog):
     lacks((module, name))
     with caplog.at_level("INFO", "ninetoothed"):
@@ -347,10 +348,11 @@ def test_without_a_name_attention_runs_in_triton_and_the_log_says_so(module, nam
 
 
 def test_either_name_of_a_copy_will_do(lacks):
-    tma = "triton.experimental.gluon.language.nvidia.hopper.tma"
-    lacks((tma, "async_load"), (tma, "async_store"))
-    assert gluon.is_supported() == gluon._has(tma, "async_copy_global_to_shared") and not gluon.has_tma_load()
-    lacks((tma, "async_copy_shared_to_global"))
+    newest, before = zip(*COPIES, strict=True)
+    lacks(*((TMA, name) for name in newest))
+    has_before = gluon._has(TMA, before[0])
+    assert gluon.is_supported() == has_before and gluon.copies() == (before if has_before else newest)
+    lacks((TMA, before[1]))
     gluon.why_not.cache_clear()
     assert not gluon.is_supported()
 

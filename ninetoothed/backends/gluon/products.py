@@ -15,13 +15,12 @@ import ast
 from dataclasses import dataclass, field
 
 from ninetoothed import ir
+from ninetoothed.backends.gluon import layouts
+from ninetoothed.backends.gluon.form import Form
+from ninetoothed.backends.gluon.rings import Ring, SharedTiles, at, copy
 from ninetoothed.backends.triton import descriptors, syntax
 from ninetoothed.backends.triton.context import EmitContext, ValueText
 from ninetoothed.backends.triton.functions import dtype_node, materialise
-from ninetoothed.backends.triton.gluon import layouts
-from ninetoothed.backends.triton.gluon.copies import copy_in, copy_out
-from ninetoothed.backends.triton.gluon.rings import Ring, SharedTiles, at
-from ninetoothed.backends.triton.gluon.shared_memory import SharedMemory
 from ninetoothed.backends.triton.tiles import scalar
 from ninetoothed.backends.triton.variables import OperationPlace, target
 from ninetoothed.expr import Expr, var
@@ -42,13 +41,12 @@ class RunningProduct:
 class ComputingWarps:
     """Prints loads as waits for tiles, and products as running on.
 
-    stop: where the counter of the last loop ends. task: the number of the task among those that compute.
+    task: the number of the task among those that compute.
     running: the products that were issued and not yet waited for. slots: where tiles of rings are. counter: that of the
     loop that was opened last. is_awaited: whether the tile that is taken next in it was waited for in the round before.
     """
 
-    memory: SharedMemory
-    stop: Expr
+    form: Form
     task: ast.expr
     running: list[RunningProduct] = field(default_factory=list)
     slots: dict[ir.Value, tuple[Ring, str]] = field(default_factory=dict)
@@ -58,10 +56,10 @@ class ComputingWarps:
     def prints(self, context: EmitContext, operation: ir.Operation, place: OperationPlace) -> bool:
         """Print an operation that Gluon spells differently; False where Triton's printer is to."""
         match operation:
-            case ir.Load() if operation in self.memory.rings:
-                self._take(context, operation, self.memory.rings[operation])
-            case ir.Load() if operation in self.memory.resident:
-                self._bring(context, operation, self.memory.resident[operation])
+            case ir.Load() if operation in self.form.rings:
+                self._take(context, operation, self.form.rings[operation])
+            case ir.Load() if operation in self.form.resident:
+                self._bring(context, operation, self.form.resident[operation])
             case ir.Apply(function="permute", operands=(tile,)) if tile in self.slots or self._is_resident(tile):
                 self._turn(context, operation)
             case ir.Apply() if is_dot(operation):
@@ -75,9 +73,9 @@ class ComputingWarps:
                 name = target(context, tile, place, tile.hint or "tile", tile.type.lanes)
                 context.append(syntax.assign(name, materialise(context.texts[operation.operands[0]], tile.type)))
                 context.texts.hold(tile, name, tile.type.lanes)
-            case ir.Store() if operation in self.memory.stored:
+            case ir.Store() if operation in self.form.stored:
                 self._await(context, ir.reads(operation))
-                self._store(context, operation, self.memory.stored[operation])
+                self._store(context, operation, self.form.stored[operation])
             case _:
                 self._await(context, None if ir.blocks(operation) else ir.reads(operation))
                 if isinstance(operation, ir.For):
@@ -104,10 +102,10 @@ class ComputingWarps:
 
     def _bring(self, context: EmitContext, load: ir.Load, buffer: SharedTiles) -> None:
         """Copy a tile that stays, and wait for it."""
-        ready, tile = at(buffer.ready, self.task), self.memory.tiles[load]
+        ready, tile = at(buffer.ready, self.task), self.form.tiles[load]
         context.run(syntax.call("mbarrier.expect", ready, buffer.bytes))
         copied = descriptors.descriptor(context, tile), descriptors.offsets(context, load.access, tile)
-        context.run(syntax.call(copy_in(context.target), *copied, ready, at(buffer.tiles, self.task)))
+        context.run(copy(context, 0, *copied, ready, at(buffer.tiles, self.task)))
         context.run(syntax.call("mbarrier.wait", ready, 0))
         self._hold(context, load, buffer.tile_in(self.task), buffer)
 
@@ -129,16 +127,16 @@ class ComputingWarps:
             self.slots[operation.result] = self.slots[tile]
 
     def _is_resident(self, value: ir.Value) -> bool:
-        return any(load.result is value for load in self.memory.resident)
+        return any(load.result is value for load in self.form.resident)
 
     def _store(self, context: EmitContext, store: ir.Store, buffer: SharedTiles) -> None:
         """Copy a tile out, by way of shared memory."""
-        tile = self.memory.tiles[store]
+        tile = self.form.tiles[store]
         value = materialise(context.texts[store.value], store.access.type)
         context.run(syntax.method(buffer.tile_in(self.task), "store", value))
         context.run(syntax.call("fence_async_shared"))
         copied = descriptors.descriptor(context, tile), descriptors.offsets(context, store.access, tile)
-        context.run(syntax.call(copy_out(context.target), *copied, at(buffer.tiles, self.task)))
+        context.run(copy(context, 1, *copied, at(buffer.tiles, self.task)))
         context.run(syntax.call("tma.store_wait", 0))
 
     # -- products --
@@ -195,13 +193,13 @@ class ComputingWarps:
         That is soon done, and ptxas moves nothing across it: what is to run beside a product it would move beyond the
         wait for that product. The next round begins with a product at once.
         """
-        ring, has_next = self._first, syntax.binary("<", scalar(context, number), scalar(context, self.stop))
+        ring, has_next = self._first, syntax.binary("<", scalar(context, number), scalar(context, self.form.stop))
         context.run(syntax.call("mbarrier.wait", at(ring.ready, ring.slot()), ring.parity(), pred=has_next))
 
     @property
     def _first(self) -> Ring:
         """The ring from which a round takes its first tile."""
-        return next(iter(self.memory.rings.values()))
+        return next(iter(self.form.rings.values()))
 
 
 def _turned(node: ast.expr, dims: tuple[int, ...]) -> ast.expr:

@@ -12,34 +12,32 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from ninetoothed import ir
+from ninetoothed.backends.gluon import layouts
+from ninetoothed.backends.gluon.copies import CopyingWarp
+from ninetoothed.backends.gluon.form import HOPPER, NAMES, Form, form_of
+from ninetoothed.backends.gluon.products import ComputingWarps
+from ninetoothed.backends.gluon.rings import Ring
 from ninetoothed.backends.triton import descriptors, grid, statements, syntax
 from ninetoothed.backends.triton.analysis import ROOT, analyse
 from ninetoothed.backends.triton.context import Dialect, EmitContext
-from ninetoothed.backends.triton.gluon import layouts, shared_memory
-from ninetoothed.backends.triton.gluon.copies import CopyingWarp, copies
-from ninetoothed.backends.triton.gluon.products import ComputingWarps
-from ninetoothed.backends.triton.gluon.rings import Ring
-from ninetoothed.backends.triton.gluon.shared_memory import SharedMemory
 from ninetoothed.backends.triton.kernel import Emitted, argument_names, argument_of, descriptor_of
 from ninetoothed.backends.triton.names import NameTable
 from ninetoothed.effects import touched
-from ninetoothed.expr import Expr
 from ninetoothed.passes import ScheduledProgram, Target, tma_tiles
 from ninetoothed.passes.operations import is_dot
 from ninetoothed.passes.row_halves import HALF, HALVES
 from ninetoothed.schedule import Schedule
 
-_IMPORTS = """\
-from triton.experimental import gluon
-from triton.experimental.gluon import language as gl
-from triton.experimental.gluon.language.nvidia.hopper import (
-    fence_async_shared,
-    mbarrier,
-    tma,
-    warpgroup_mma,
-    warpgroup_mma_wait,
-)"""
-_IMPORTED = ("gluon", "gl", "fence_async_shared", "mbarrier", "tma", "warpgroup_mma", "warpgroup_mma_wait")
+_IMPORTED = ("gluon", "gl", *NAMES[HOPPER])
+_IMPORTS = "\n".join(
+    (
+        "from triton.experimental import gluon",
+        "from triton.experimental.gluon import language as gl",
+        f"from {HOPPER} import (",
+        *(f"    {name}," for name in NAMES[HOPPER]),
+        ")",
+    )
+)
 # Registers of a thread: as few as there can be for the warp that copies, as many as that leaves for two that compute.
 _COPYING_REGISTERS, _COMPUTING_REGISTERS = 24, 240
 
@@ -52,29 +50,18 @@ def print_kernel(
     given: the parameters with the dimensions that they had before.
     """
     program = _touched(scheduled.program)
-    tiles, stop = tma_tiles.usable(program, target, schedule), _last_stop(program.body)
     arguments, title = argument_names(program, given), syntax.identifier(program.name)
     names = NameTable((title, *arguments.values(), *_IMPORTED, layouts.NAME))
     half = names.fresh(HALF)
     tasks = HALVES if HALF in program.axes else 1
-    memory = shared_memory.find(program, tiles, schedule.num_stages, tasks, names)
-    if memory is None or stop is None or not _are_for_warps(program, schedule.num_warps):
+    form = form_of(program, tma_tiles.usable(program, target, schedule), schedule, tasks, names)
+    if form is None:
         return None
-    copied = copies(program.body, memory)
-    if any(HALF in ir.integers(operation) for operation in ir.walk(copied)):
-        return None
-    module = _Module(_without_halves(program), schedule, target, memory, arguments, names, half)
+    module = _Module(_without_halves(program), schedule, target, form, arguments, names, half)
     task = syntax.name(half) if tasks > 1 else syntax.number(0)
-    compute = module.function("compute", program.body, ComputingWarps(memory, stop, task), tasks)
-    copy = module.function("copy", copied, CopyingWarp(memory))
+    compute = module.function("compute", program.body, ComputingWarps(form, task), tasks)
+    copy = module.function("copy", form.copied, CopyingWarp(form))
     return module.emitted(title, (compute, copy)) if module.has_form else None
-
-
-def _are_for_warps(program: ir.Program, num_warps: int) -> bool:
-    """Tell whether all products are of 16-bit numbers, and of as many rows as the instructions of so many warps."""
-    products = [dot for dot in ir.walk(program.body) if is_dot(dot)]
-    are_narrow = all(operand.type.dtype.bits == 16 for dot in products for operand in dot.operands)
-    return are_narrow and all(dot.result.type.lanes[0] == 16 * num_warps for dot in products)
 
 
 def _touched(program: ir.Program) -> ir.Program:
@@ -88,12 +75,6 @@ def _without_halves(program: ir.Program) -> ir.Program:
     """Return a program without the axis of halves, which tasks of one program count."""
     kept = [(axis, extent) for axis, extent in zip(program.axes, program.grid, strict=True) if axis != HALF]
     return replace(program, axes=tuple(axis for axis, _ in kept), grid=tuple(extent for _, extent in kept))
-
-
-def _last_stop(block: ir.Block) -> Expr | None:
-    """Find where the counter of the last loop over products ends."""
-    loops = [each for each in ir.walk(block) if isinstance(each, ir.For) and any(map(is_dot, each.body))]
-    return loops[-1].stop if loops else None
 
 
 @dataclass(frozen=True)
@@ -129,7 +110,7 @@ class _Module:
     program: ir.Program
     schedule: Schedule
     target: Target
-    memory: SharedMemory
+    form: Form
     arguments: dict[str, str]
     names: NameTable
     half: str
@@ -140,7 +121,7 @@ class _Module:
 
     def __post_init__(self):
         context = self._context((), None)
-        for buffer in self.memory.all:
+        for buffer in self.form.buffers:
             descriptors.descriptor(context, buffer.tile)
         self.names.take(*(name for name, _ in self.descriptors.values()))
 
@@ -175,7 +156,7 @@ class _Module:
     def _start(self, functions: tuple[_Function, ...]) -> Iterator[ast.stmt]:
         """Allocate the memory and share out the warps."""
         context = self._context((), None)
-        for buffer in self.memory.all:
+        for buffer in self.form.buffers:
             yield from buffer.allocated(descriptors.descriptor(context, buffer.tile))
         tasks = [call for each in functions for call in each.calls()]
         more = len(tasks) - 2  # The first task has the warps that the kernel begins with.
@@ -186,7 +167,7 @@ class _Module:
     def _context(self, body: ir.Block, dialect: Dialect | None) -> EmitContext:
         return EmitContext(
             self.program,
-            replace(analyse(body), awaited=self.memory.tiles),
+            replace(analyse(body), awaited=self.form.tiles),
             self.schedule,
             self.target,
             names=self.names.copy(),
@@ -201,13 +182,13 @@ class _Module:
         """Yield what functions may take: arguments and memory."""
         yield from (name for name, _ in self.descriptors.values())
         yield from (self.arguments[name] for name in self._used())
-        yield from (name for buffer in self.memory.all for name in buffer.names)
+        yield from (name for buffer in self.form.buffers for name in buffer.names)
 
     def _used(self) -> Iterator[str]:
         return (name for name in self.arguments if name in self.used)
 
     def _rings(self) -> Mapping[Ring, None]:
-        return dict.fromkeys(self.memory.rings.values())
+        return dict.fromkeys(self.form.rings.values())
 
     def _columns(self) -> int:
         """Return the columns of the instruction: those that all products have."""

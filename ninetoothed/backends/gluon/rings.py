@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ninetoothed.backends.triton import syntax
+from ninetoothed.backends.triton.context import EmitContext
 from ninetoothed.backends.triton.functions import dtype_node
 from ninetoothed.dtypes import DType, PointerType
 from ninetoothed.passes.tma_tiles import TmaTile
@@ -99,6 +100,11 @@ class Ring(SharedTiles):
 
 def at(name: str, slot: ast.expr) -> ast.expr:
     return syntax.method(syntax.name(name), "index", slot)
+
+
+def copy(context: EmitContext, direction: int, *arguments: ast.expr) -> ast.expr:
+    """Print a copy into shared memory (0), or out of it (1)."""
+    return syntax.call(f"tma.{context.target.gluon_copies[direction]}", *arguments)
 
 
 def _allocated(name: str, dtype: ast.expr, shape: tuple[int, ...], layout: ast.expr) -> ast.stmt:

@@ -1,4 +1,11 @@
-"""Find what a kernel has in shared memory: operands of products, and tiles on their way out."""
+"""State what can be printed in Gluon: the names that Triton must have, and the form that a program must have.
+
+Its last loop over products ends somewhere, all products are of 16-bit numbers, and of 16 rows a warp. Their right
+operands are tiles that the copy engine brings into rings of buffers, the same for all tasks, and read by one product
+each; left operands are in registers, or brought once, before the loop. What is stored leaves by the copy engine.
+
+What is printed as a call of CUDA's library, or of a helper of our own, has no form either: see `kernel`.
+"""
 
 from __future__ import annotations
 
@@ -6,46 +13,84 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ninetoothed import ir
-from ninetoothed.backends.triton.gluon.rings import Ring, SharedTiles
+from ninetoothed.backends.gluon.rings import Ring, SharedTiles
 from ninetoothed.backends.triton.names import NameTable
+from ninetoothed.expr import Expr
+from ninetoothed.passes.dead_code import remove_dead
 from ninetoothed.passes.operations import is_dot, producers, readers
+from ninetoothed.passes.row_halves import HALF
 from ninetoothed.passes.tma_tiles import TmaTile
+from ninetoothed.schedule import Schedule
+
+# The names that are printed, beside what Gluon has of Triton's own language.
+LANGUAGE = "triton.experimental.gluon.language"
+HOPPER = f"{LANGUAGE}.nvidia.hopper"
+TMA = f"{HOPPER}.tma"
+NAMES = {
+    "triton.experimental.gluon": ("jit",),
+    "triton.experimental.gluon._runtime": ("GluonASTSource",),
+    LANGUAGE: (
+        "DotOperandLayout",
+        "NVMMADistributedLayout",
+        "NVMMASharedLayout",
+        "SliceLayout",
+        "allocate_shared_memory",
+        "convert_layout",
+        "warp_specialize",
+    ),
+    HOPPER: ("fence_async_shared", "mbarrier", "tma", "warpgroup_mma", "warpgroup_mma_wait"),
+    f"{HOPPER}.mbarrier": ("MBarrierLayout", "arrive", "expect", "init", "wait"),
+    TMA: ("store_wait",),
+}
+# Of the copies into shared memory, and out of it, one name each: the newest first.
+COPIES = (("async_load", "async_copy_global_to_shared"), ("async_store", "async_copy_shared_to_global"))
 
 
 @dataclass(frozen=True)
-class SharedMemory:
-    """The shared memory of a kernel.
+class Form:
+    """The shared memory of a kernel, and the work of its warps.
 
     tiles: the accesses through descriptors. rings: of the right operand of each product. resident: the left operands
     that stay there. stored: the results, on their way out.
+    copied: what the warp that copies runs. stop: where the counter of the last loop over products ends.
     """
 
     tiles: Mapping[ir.Operation, TmaTile]
     rings: Mapping[ir.Load, Ring]
     resident: Mapping[ir.Load, SharedTiles]
     stored: Mapping[ir.Store, SharedTiles]
+    copied: ir.Block
+    stop: Expr
 
     @property
-    def all(self) -> tuple[SharedTiles, ...]:
+    def buffers(self) -> tuple[SharedTiles, ...]:
         return tuple(dict.fromkeys((*self.resident.values(), *self.rings.values(), *self.stored.values())))
 
 
-def find(
-    program: ir.Program, tiles: Mapping[ir.Operation, TmaTile], slots: int, tasks: int, names: NameTable
-) -> SharedMemory | None:
-    """Find the shared memory of a program; None where products read what cannot be there, or others read it, too.
+def form_of(
+    program: ir.Program, tiles: Mapping[ir.Operation, TmaTile], schedule: Schedule, tasks: int, names: NameTable
+) -> Form | None:
+    """Find the form of a program; None where it has none.
 
-    slots: how many tiles a ring has. tasks: how many compute, each on tiles of its own beside those of rings.
+    tasks: how many compute, each on tiles of its own beside those of rings.
     """
-    finder = _Finder(program, tiles, slots, tasks, names)
-    if not all(finder.operands(dot) for dot in filter(is_dot, ir.walk(program.body))):
+    finder = _Finder(program, tiles, schedule.num_stages, tasks, names)
+    products = [dot for dot in ir.walk(program.body) if is_dot(dot)]
+    loops = [each for each in ir.walk(program.body) if isinstance(each, ir.For) and any(map(is_dot, each.body))]
+    if not loops or not all(_is_for_warps(dot, schedule.num_warps) and finder.operands(dot) for dot in products):
         return None
-    stores = [
-        each for each in program.body if isinstance(each, ir.Store) and each in tiles and _is_upright(tiles[each])
-    ]
-    stored = {store: finder.buffer(store) for store in stores}
-    memory = SharedMemory(tiles, finder.rings, finder.resident, stored)
-    return memory if stored and _are_read_by_products(program, memory) else None
+    stores = (each for each in program.body if isinstance(each, ir.Store) and each in tiles)
+    stored = {store: finder.buffer(store) for store in stores if _is_upright(tiles[store])}
+    copied = remove_dead(program.body, must_run=lambda each: any(load in finder.rings for load in ir.walk((each,))))
+    are_shared = not any(HALF in ir.integers(operation) for operation in ir.walk(copied))
+    form = Form(tiles, finder.rings, finder.resident, stored, copied, loops[-1].stop)
+    return form if stored and are_shared and _are_read_by_products(program, form) else None
+
+
+def _is_for_warps(dot: ir.Apply, num_warps: int) -> bool:
+    """Tell whether a product is of 16-bit numbers, and of as many rows as the instructions of so many warps."""
+    are_narrow = all(operand.type.dtype.bits == 16 for operand in dot.operands)
+    return are_narrow and dot.result.type.lanes[0] == 16 * num_warps
 
 
 @dataclass
@@ -106,7 +151,7 @@ def _loaded(value: ir.Value, defined_by: Mapping[ir.Value, ir.Operation]) -> ir.
     return None
 
 
-def _are_read_by_products(program: ir.Program, memory: SharedMemory) -> bool:
+def _are_read_by_products(program: ir.Program, form: Form) -> bool:
     """Tell whether what is in shared memory is read by products alone, and each tile of a ring by one."""
     read_by = readers(program.body)
 
@@ -121,6 +166,6 @@ def _are_read_by_products(program: ir.Program, memory: SharedMemory) -> bool:
                     found.append(reader)
         return found
 
-    are_read_once = all(len(readings(load.result)) == 1 for load in memory.rings)
-    loads = (*memory.rings, *memory.resident)
+    are_read_once = all(len(readings(load.result)) == 1 for load in form.rings)
+    loads = (*form.rings, *form.resident)
     return are_read_once and all(is_dot(reader) for load in loads for reader in readings(load.result))
