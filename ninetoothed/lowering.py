@@ -9,35 +9,16 @@ There is no state: lowering is one fold of `metaops.pull_back` over the steps, i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
 
 from ninetoothed.arrangement import Arrangement, Size, Step
 from ninetoothed.expr import Expr, Facts, Max, Range, as_expr, bounds, const, is_nonnegative, simplify, var
-from ninetoothed.metaops import Guard, pull_back
-
-__all__ = ["CutEdge", "Guard", "Location", "bind_sizes", "lower", "source_indices", "with_axes"]
+from ninetoothed.guards import Edge, Guard, unimplied
+from ninetoothed.metaops import pull_back
 
 Indices = tuple[tuple[Expr, ...], ...]
-_Guard = TypeVar("_Guard", bound=Guard)
-
-
-@dataclass(frozen=True)
-class CutEdge(Guard):
-    """The end of a dimension that `tile` cuts. A lane is past it, and so overhang, where `index >= size`.
-
-    reached: guards of the steps after that `tile`. Where one fails, the program reached for padding or for a missing
-        tile, and the lane does not belong to the tile. fails: whether an index may lie past the end at all.
-    cut: the number of the step that cuts, and the dimension. axes: those of the tile on which the index lies, where it
-        is the same in all lanes; see `with_axes`.
-    """
-
-    lower: bool = False
-    reached: tuple[Guard, ...] = ()
-    fails: bool = True
-    cut: tuple[int, int] = field(default=(0, 0), compare=False)
-    axes: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -49,7 +30,7 @@ class Location:
 
     indices: tuple[Expr, ...]
     guards: tuple[Guard, ...]
-    edges: tuple[CutEdge, ...] = ()
+    edges: tuple[Edge, ...] = ()
 
 
 def lower(
@@ -79,11 +60,12 @@ def lower(
         for dimension, guard in enumerate(guards):
             cut = (number, dimension)
             checked = checked.cut(guard, cut) if _is_cut(step, dimension) else checked.check(guard)
-    edges = _nearest(checked.edges, facts)
-    return Location(_simplified(located, checked.facts)[0], _not_implied(checked.guards, facts), edges)
+    edges = tuple(replace(edge, reached=unimplied(edge.reached, facts)) for edge in checked.edges)
+    edges = _nearest(edges, facts)
+    return Location(_simplified(located, checked.facts)[0], unimplied(checked.guards, facts), edges)
 
 
-def with_axes(edge: CutEdge, arrangement: Arrangement, indices: Indices, axes: Mapping[int, int]) -> CutEdge:
+def with_axes(edge: Edge, arrangement: Arrangement, indices: Indices, axes: Mapping[int, int]) -> Edge:
     """Note along which axes of a tile an edge lies, where its index is the same in all lanes and so does not tell.
 
     So it is along axes of one lane, and along those of which an earlier edge leaves but one.
@@ -96,7 +78,7 @@ def with_axes(edge: CutEdge, arrangement: Arrangement, indices: Indices, axes: M
     for step in reversed(arrangement.steps[edge.cut[0] :]):
         located, guards = pull_back(step, located)
     found = guards[edge.cut[1]].index.variables & names.keys()
-    return replace(edge, axes=frozenset(names[name] for name in found))
+    return replace(edge, uniform=frozenset(names[name] for name in found))
 
 
 def source_indices(arrangement: Arrangement, indices: Iterable[Iterable[Expr | int]], facts: Facts) -> tuple[Expr, ...]:
@@ -126,7 +108,7 @@ class _Checked:
 
     facts: Facts
     guards: tuple[Guard, ...] = ()
-    edges: tuple[CutEdge, ...] = ()
+    edges: tuple[Edge, ...] = ()
     reached: tuple[Guard, ...] = ()
 
     def cut(self, guard: Guard, cut: tuple[int, int]) -> _Checked:
@@ -134,7 +116,7 @@ class _Checked:
         index, size = simplify(_without_zeros(guard.index, self.facts), self.facts), simplify(guard.size, self.facts)
         fails = not is_nonnegative(size - 1 - index, self.facts)
         checked = self.check(guard, is_reached=False)
-        return replace(checked, edges=(*self.edges, CutEdge(index, size, reached=self.reached, fails=fails, cut=cut)))
+        return replace(checked, edges=(*self.edges, Edge(index, size, reached=self.reached, fails=fails, cut=cut)))
 
     def check(self, guard: Guard, is_reached: bool = True) -> _Checked:
         """Keep a guard unless it is proved, and assume it from then on."""
@@ -142,8 +124,8 @@ class _Checked:
         new = Guard(index, size).unproved(self.facts)
         # Proved or kept, it holds from here on.
         facts = self.facts if index.is_constant else self.facts.assume(index, 0, size - 1)
-        reached = (*_not_weaker(self.reached, new), *new) if is_reached else self.reached
-        return _Checked(_with_positive(facts, size), (*_not_weaker(self.guards, new), *new), self.edges, reached)
+        reached = (*self.reached, *new) if is_reached else self.reached
+        return _Checked(_with_positive(facts, size), (*self.guards, *new), self.edges, reached)
 
 
 def _is_cut(step: Step, dimension: int) -> bool:
@@ -154,42 +136,9 @@ def _is_cut(step: Step, dimension: int) -> bool:
     return strides[dimension] != 0 or dilation[dimension] != 1
 
 
-def _nearest(edges: tuple[CutEdge, ...], facts: Facts) -> tuple[CutEdge, ...]:
+def _nearest(edges: tuple[Edge, ...], facts: Facts) -> tuple[Edge, ...]:
     """Drop edges that others under the same conditions imply."""
-    return _not_implied(edges, facts, lambda edge, other: other.fails and other.reached == edge.reached)
-
-
-def _not_implied(
-    guards: tuple[_Guard, ...], facts: Facts, are_beside: Callable[[_Guard, _Guard], bool] = lambda guard, other: True
-) -> tuple[_Guard, ...]:
-    """Drop guards that those beside them imply: a bound on an element's index often bounds the number of its tile."""
-    kept = guards
-    for guard in guards if len(guards) > 1 else ():
-        known = facts
-        for other in kept:
-            # Each is assumed by itself, since it may have been proved in part with the help of others.
-            if other is not guard and are_beside(guard, other):
-                known = known.assume(*other.range)
-        if known is not facts and guard.holds(known):
-            kept = tuple(other for other in kept if other is not guard)
-    return kept
-
-
-def _not_weaker(guards: tuple[Guard, ...], new: tuple[Guard, ...]) -> tuple[Guard, ...]:
-    """Drop guards that new ones imply by a constant, as i < n does i < n + 1: of several paddings the last decides."""
-
-    def follows(own: Expr, others: Iterable[Expr]) -> bool:
-        differences = (own - other for other in others)
-        return any(d.is_constant and d.constant >= 0 for d in differences)
-
-    return tuple(
-        guard
-        for guard in guards
-        if not (
-            (not guard.lower or follows(guard.index, (g.index for g in new if g.lower)))
-            and (not guard.upper or follows(guard.size - guard.index, (g.size - g.index for g in new if g.upper)))
-        )
-    )
+    return unimplied(edges, facts, lambda edge, other: other.fails and other.reached == edge.reached)
 
 
 def _with_positive(facts: Facts, size: Expr) -> Facts:

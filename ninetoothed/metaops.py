@@ -5,57 +5,18 @@ A shape rule takes an arrangement and the level that it changes, and returns a n
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, TypeVar
 
 from ninetoothed.arrangement import Arrangement, Size, Step
-from ninetoothed.expr import Expr, Facts, as_expr, const, is_nonnegative, minimum, var
+from ninetoothed.expr import Expr, as_expr, const, minimum, var
+from ninetoothed.guards import Guard
 from ninetoothed.operands import KeywordArgument, MetaOperation, is_below, never_negative, shape_text
 from ninetoothed.subscripts import full_key, position, span
 from ninetoothed.symbol import largest, leaves_of
 from ninetoothed.wording import counted
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class Guard:
-    """The access is in bounds only if `0 <= index` (where `lower`) and `index < size` (where `upper`)."""
-
-    index: Expr
-    size: Expr
-    lower: bool = True
-    upper: bool = True
-
-    @property
-    def parts(self) -> tuple[Expr, Expr]:
-        """The index and the size."""
-        return self.index, self.size
-
-    @property
-    def variables(self) -> frozenset[str]:
-        """The names on which it depends."""
-        return self.index.variables | self.size.variables
-
-    @property
-    def range(self) -> tuple[Expr, Expr | None, Expr | None]:
-        """The index, with its least and greatest number."""
-        return self.index, const(0) if self.lower else None, self.size - 1 if self.upper else None
-
-    def at(self, at: Callable[[Expr], Expr]) -> "Guard":
-        """Return it with other expressions."""
-        return replace(self, index=at(self.index), size=at(self.size))
-
-    def unproved(self, facts: Facts) -> "tuple[Guard, ...]":
-        """Return it with those of its sides that are not proved; () if all are."""
-        lower = self.lower and not is_nonnegative(self.index, facts)
-        upper = self.upper and not is_nonnegative(self.size - 1 - self.index, facts)
-        return (replace(self, lower=lower, upper=upper),) if lower or upper else ()
-
-    def holds(self, facts: Facts) -> bool:
-        """Tell whether it is proved."""
-        return not self.unproved(facts)
 
 
 def pull_back(

@@ -141,23 +141,30 @@ class _Proof:
                 yield bound + a.constant_term
         yield from self.eliminated(a, lower)
         for slack in self.facts.slacks if lower else ():
-            if (rest := _less_a_multiple(a, slack, more=len(slack.terms))) is not None:
-                yield from self.eliminated(rest, lower)
+            times = _times(a, slack)
+            if (rest := _less_a_multiple(a * times, slack, more=len(slack.terms))) is not None:
+                # times * a >= rest
+                yield from ((bound + (times - 1)) // times for bound in self.eliminated(rest, lower))
 
     def eliminated(self, a: Expr, lower: bool) -> Iterator[Expr]:
-        """Yield bounds of `a` with one variable fewer each time."""
-        eliminated = a
+        """Yield bounds of `a` without one of its variables, and with one fewer each time."""
+        left = a
         for atom in sorted(a.atoms, key=self.rank, reverse=True):
-            if not isinstance(atom, Var) or atom not in eliminated.atoms:
-                continue
-            coefficient, rest = split(eliminated, atom)
-            known = self.facts.range_of(atom.name)
-            sign = self.sign(coefficient)
-            bound = known.lo if (sign > 0) == lower else known.hi
-            if not sign or bound is None:
-                continue
-            eliminated = coefficient * bound + rest
-            yield eliminated
+            if isinstance(atom, Var):
+                single = self.replaced(a, atom, lower)
+                if left is not a and single is not None:
+                    yield single
+                smaller = self.replaced(left, atom, lower) if atom in left.atoms else None
+                if smaller is not None:
+                    left = smaller
+                    yield left
+
+    def replaced(self, a: Expr, atom: Var, lower: bool) -> Expr | None:
+        """Put its bound for a variable; None where none is known."""
+        coefficient, rest = split(a, atom)
+        sign, known = self.sign(coefficient), self.facts.range_of(atom.name)
+        bound = known.lo if (sign > 0) == lower else known.hi
+        return coefficient * bound + rest if sign and bound is not None else None
 
 
 @dataclass(frozen=True)
@@ -186,6 +193,13 @@ def split(e: Expr, atom: Atom) -> tuple[Expr, Expr]:
         else:
             rest[monomial] = c
     return Expr(tuple(coefficient.items())), Expr(tuple(rest.items()))
+
+
+def _times(e: Expr, slack: Expr) -> int:
+    """Return the number of times that a term of `e` is in one of `slack`: of `n` in `8 * n - i`, 8; 1 where in none."""
+    terms = dict(e.terms)
+    counts = (c // terms[m] for m, c in slack.terms if m and m in terms and c % terms[m] == 0)
+    return next((count for count in counts if count > 1), 1)
 
 
 def _less_a_multiple(e: Expr, slack: Expr, more: int = 0) -> Expr | None:

@@ -20,7 +20,7 @@ from ninetoothed.frontend import memory
 from ninetoothed.frontend.context import TraceContext
 from ninetoothed.frontend.numbers import numeric
 from ninetoothed.frontend.regions import write
-from ninetoothed.frontend.shapes import extents_of, with_dtype
+from ninetoothed.frontend.shapes import extents_of
 from ninetoothed.frontend.values import Absent, Between, Cell, TileRef
 from ninetoothed.ir import Access, Value
 
@@ -74,7 +74,7 @@ def _place(context: TraceContext, cell: Cell) -> tuple[TileRef, DType]:
 def _access(context: TraceContext, between: Between) -> Access:
     """Return the place at which the tile of a tensor between two kernels would be."""
     place = memory.place_of(context, between.tile)
-    return replace(place, parameter=between.name, type=with_dtype(place.type, between.dtype))
+    return replace(place, parameter=between.name, type=place.type.with_dtype(between.dtype))
 
 
 @dataclass(frozen=True)

@@ -43,7 +43,7 @@ def _results(
     """Return the types of results. An axis has the extent of an operand's axis of its name: `m [k], [k] n -> m n`."""
     axes = row.axes_of([type.lanes for type in operands], [None] * len(elements), attributes)
     if axes is None:
-        return [shapes.with_dtype(operands[0], each) for each in elements]
+        return list(map(operands[0].with_dtype, elements))
     extents = {
         name: extent
         for type, names in zip(reversed(operands), reversed(axes.operands), strict=True)

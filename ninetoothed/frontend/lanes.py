@@ -14,7 +14,7 @@ from ninetoothed import dtypes, ir
 from ninetoothed.expr import Expr, var
 from ninetoothed.frontend import shapes
 from ninetoothed.frontend.context import TraceContext
-from ninetoothed.frontend.shapes import extents_of, tile_type, with_dtype
+from ninetoothed.frontend.shapes import extents_of, tile_type
 from ninetoothed.ir import Apply, Lane, TileType, Value
 from ninetoothed.ir.traversal import bottom_up
 
@@ -115,6 +115,6 @@ def _moved(context: TraceContext, operation: Apply, index: Value) -> Value:
 
 def guard_bounds(context: TraceContext, access: ir.Access) -> tuple[LaneBound, ...]:
     """Return the guards of an access as bounds."""
-    type = with_dtype(access.type, context.builder.index_type)
+    type = access.type.with_dtype(context.builder.index_type)
     indices = (context.builder.index(guard.index, access.lanes, type) for guard in access.guards)
     return tuple(LaneBound(i, g.size, g.lower, g.upper) for i, g in zip(indices, access.guards, strict=True))

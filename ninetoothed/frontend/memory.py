@@ -17,8 +17,9 @@ from ninetoothed.frontend.context import TraceContext
 from ninetoothed.frontend.lanes import lane, lane_bounds, masked_index
 from ninetoothed.frontend.numbers import holds, numeric
 from ninetoothed.frontend.values import Dimension, SourceRef, TileRef
+from ninetoothed.guards import Guard
 from ninetoothed.ir import Access, Lane, TileType, Value
-from ninetoothed.lowering import Guard, lower, with_axes
+from ninetoothed.lowering import lower, with_axes
 from ninetoothed.operands import shape_text
 from ninetoothed.specialisation import ArgumentClass
 from ninetoothed.tiling import are_alike

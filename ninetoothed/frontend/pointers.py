@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from ninetoothed import dtypes
 from ninetoothed.dtypes import PointerType
 from ninetoothed.expr import Expr, const, var
@@ -69,7 +67,7 @@ def _flat(context: TraceContext, parameter: int, place: Access, indices: tuple[E
     for index, stride in zip(indices, strides, strict=True):
         expr = expr + index * context.number(stride)
     dtype = dtypes.int64 if context.argument(parameter).wide else context.builder.index_type
-    return context.builder.index(expr, place.lanes, replace(place.type, dtype=dtype))
+    return context.builder.index(expr, place.lanes, place.type.with_dtype(dtype))
 
 
 def addressed(context: TraceContext, place: Access) -> tuple[Value, Value | None]:

@@ -85,11 +85,6 @@ def extents_of(type: TileType) -> tuple[Extent, ...]:
     return tuple(Extent(size, lanes) for size, lanes in zip(type.shape, type.lanes, strict=True))
 
 
-def with_dtype(type: TileType, dtype: DType | PointerType) -> TileType:
-    """Return a tile's type with other elements."""
-    return TileType(dtype, type.shape, type.lanes)
-
-
 def full(count: int) -> Extent:
     """Return the extent of a dimension of so many elements, which fill its lanes."""
     return Extent(const(count), count)

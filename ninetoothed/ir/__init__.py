@@ -17,7 +17,6 @@ Integer expressions (`expr.Expr`) appear in `Index`, `Access` and `For`. Their v
 from ninetoothed.ir.nodes import (
     Access,
     Apply,
-    Bindings,
     Block,
     Breakpoint,
     Carried,
@@ -26,24 +25,20 @@ from ninetoothed.ir.nodes import (
     If,
     Index,
     Lambda,
-    Lane,
     Load,
     Loop,
     Operation,
     Outcome,
-    Parameter,
     Print,
-    Program,
-    Requirement,
     ScalarArgument,
     SourceLocation,
     Store,
-    TileType,
-    Value,
     While,
 )
+from ninetoothed.ir.program import Parameter, Program, Requirement
 from ninetoothed.ir.rewriter import Cloner, Rewriter
 from ninetoothed.ir.traversal import blocks, controls, expressions, integers, operands, reads, regions, results, walk
+from ninetoothed.ir.values import Bindings, Lane, TileType, Value
 
 __all__ = [
     "Access",

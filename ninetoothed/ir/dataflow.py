@@ -7,8 +7,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from ninetoothed.ir.nodes import Block, If, Loop, Operation, Value
+from ninetoothed.ir.nodes import Block, If, Loop, Operation
 from ninetoothed.ir.traversal import blocks
+from ninetoothed.ir.values import Value
 
 Fact = TypeVar("Fact")
 # The most changes of a value's fact. Facts are sets: of the guards of a store, or of a few expressions.

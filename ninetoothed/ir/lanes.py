@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping
 from typing import TypeGuard
 
 from ninetoothed.expr import Expr, Facts, const, var
-from ninetoothed.ir.nodes import Apply, Lane, Operation, TileType
+from ninetoothed.ir.nodes import Apply, Operation
+from ninetoothed.ir.values import Lane, TileType
 
 # The lanes of a tile, by axis, in those of another; an axis that is missing is not told by them.
 Told = dict[int, Expr]
@@ -14,7 +15,7 @@ Told = dict[int, Expr]
 
 def lane(type: TileType, axis: int) -> Expr:
     """Return the variable of a tile's axis; 0 where it has one lane."""
-    return var(Lane.of(axis, type.lanes[axis]).name) if type.lanes[axis] > 1 else const(0)
+    return var(type.axes[axis].name) if type.lanes[axis] > 1 else const(0)
 
 
 def with_lanes(facts: Facts, lanes: Iterable[Lane]) -> Facts:

@@ -1,4 +1,4 @@
-"""The nodes of a program: frozen dataclasses. `ninetoothed.ir` tells what their expressions may mention."""
+"""The operations of a program: frozen dataclasses. `ninetoothed.ir` tells what their expressions may mention."""
 
 from __future__ import annotations
 
@@ -7,13 +7,12 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeVar
 
-from ninetoothed.dtypes import DType, PointerType
-from ninetoothed.expr import Expr, Facts
-from ninetoothed.free_names import FreeName
+from ninetoothed.expr import Expr
+from ninetoothed.guards import Edge, Guard
+from ninetoothed.ir.values import Bindings, Lane, TileType, Value
 from ninetoothed.language.axes import Axes
 from ninetoothed.language.primitive import Primitive
 from ninetoothed.language.primitives import PRIMITIVES
-from ninetoothed.lowering import CutEdge, Guard
 
 
 @dataclass(frozen=True)
@@ -27,52 +26,6 @@ class SourceLocation:
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}"
-
-
-@dataclass(frozen=True)
-class TileType:
-    """The type of a value; a scalar has the shape ().
-
-    shape: the logical shape, which users see and which may be symbolic.
-    lanes: the physical shape, which both backends hold: powers of two, each at least the logical extent.
-    """
-
-    dtype: DType | PointerType
-    shape: tuple[Expr, ...] = ()
-    lanes: tuple[int, ...] = ()
-
-    @property
-    def is_scalar(self) -> bool:
-        """Tell whether there is one lane, and no axis."""
-        return not self.lanes
-
-    def __str__(self) -> str:
-        return f"{self.dtype}[{', '.join(map(str, self.shape))}]"
-
-
-@dataclass(frozen=True, eq=False)
-class Value:
-    """The result of an operation, equal only to itself; `hint` is the user's name for it, if any."""
-
-    type: TileType
-    hint: str | None = None
-
-
-@dataclass(frozen=True)
-class Lane:
-    """A variable that runs over one axis of a tile, from 0 to `count` - 1; `count` is the physical extent."""
-
-    name: str
-    axis: int
-    count: int
-
-    @classmethod
-    def of(cls, axis: int, count: int) -> Lane:
-        """Return the variable of an axis. Its name contains its range, so that tiles alike share it."""
-        return cls(f"lane_{axis}_{count}", axis, count)
-
-
-Bindings = tuple[tuple[str, Value], ...]
 
 
 @dataclass(frozen=True)
@@ -92,7 +45,7 @@ class Access:
     other: float | int = 0
     lanes: tuple[Lane, ...] = ()
     bindings: Bindings = ()
-    edges: tuple[CutEdge, ...] = ()
+    edges: tuple[Edge, ...] = ()
 
     @property
     def expressions(self) -> tuple[Expr, ...]:
@@ -346,69 +299,3 @@ class Lambda:
     body: Block
     yields: tuple[Value, ...]
     is_commutative: bool = False
-
-
-@dataclass(frozen=True)
-class Parameter:
-    """A kernel parameter that the program uses.
-
-    role: "tensor" for memory, "scalar" for a number that each call gives.
-    sizes, strides: numbers where the specialisation knows them, else the variables of run-time arguments.
-    wide: whether offsets need 64 bits.
-    """
-
-    name: str
-    role: str
-    dtype: DType
-    sizes: tuple[Expr, ...] = ()
-    strides: tuple[Expr, ...] = ()
-    wide: bool = False
-
-
-@dataclass(frozen=True)
-class Requirement:
-    """Two expressions that must be equal numbers in a call: later stages rely on it.
-
-    left, right: their variables are sizes of parameters.
-    message: tells what has to fit, of which parameters, and the remedy.
-    location: the place in the user's source that needs it.
-    is_width: whether 32 bits hold a number if the two are equal (see `frontend.widths`).
-    """
-
-    left: Expr
-    right: Expr
-    message: str
-    location: SourceLocation | None = None
-    is_width: bool = False
-
-
-@dataclass(frozen=True)
-class Program:
-    """The program of one element of the outermost level; a launch runs one for each.
-
-    grid: the outermost shape.
-    axes: the name of the program index along each dimension of the grid.
-    facts: the ranges and divisors of sizes, strides, program indices and lanes.
-    requirements: assumptions about the sizes of a call, to be checked before it is launched.
-    free_names: the names outside the application that were read: with other values it is another program.
-    footprints: what it touches of memory (see `ninetoothed.races`); None where it writes nothing.
-    """
-
-    name: str
-    parameters: tuple[Parameter, ...]
-    grid: tuple[Expr, ...]
-    axes: tuple[str, ...]
-    body: Block
-    facts: Facts
-    requirements: tuple[Requirement, ...] = ()
-    free_names: tuple[FreeName, ...] = ()
-    footprints: Any = field(default=None, compare=False, repr=False)
-
-    def __str__(self) -> str:
-        from ninetoothed.ir.printer import print_program
-
-        return print_program(self)
-
-    def parameter(self, name: str) -> Parameter:
-        """Return the parameter of a name."""
-        return next(parameter for parameter in self.parameters if parameter.name == name)

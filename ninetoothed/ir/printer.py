@@ -26,10 +26,10 @@ from dataclasses import dataclass, field
 
 from ninetoothed.dtypes import DType, PointerType
 from ninetoothed.expr import Expr, const, var
+from ninetoothed.guards import Edge, Guard
 from ninetoothed.ir.nodes import (
     Access,
     Apply,
-    Bindings,
     Block,
     Breakpoint,
     Constant,
@@ -37,21 +37,17 @@ from ninetoothed.ir.nodes import (
     If,
     Index,
     Lambda,
-    Lane,
     Load,
     Loop,
     Operation,
-    Parameter,
     Print,
-    Program,
     ScalarArgument,
     Store,
-    TileType,
-    Value,
     While,
 )
+from ninetoothed.ir.program import Parameter, Program
 from ninetoothed.ir.traversal import operands, results, walk
-from ninetoothed.lowering import CutEdge, Guard
+from ninetoothed.ir.values import Bindings, Lane, TileType, Value
 
 _INDENT = "    "
 # Longer lines go on below.
@@ -313,6 +309,6 @@ def _guard(guard: Guard, shown: Mapping[str, Expr]) -> str:
     return f"{low}{guard.index.subs(shown)}{high}"
 
 
-def _edge(edge: CutEdge, shown: Mapping[str, Expr]) -> str:
+def _edge(edge: Edge, shown: Mapping[str, Expr]) -> str:
     past = f"{edge.index.subs(shown)} >= {edge.size.subs(shown)}"
     return f"({' and '.join((*(_guard(guard, shown) for guard in edge.reached), past))})" if edge.reached else past

@@ -21,7 +21,6 @@ from ninetoothed.expr import Expr
 from ninetoothed.ir.nodes import (
     Access,
     Apply,
-    Bindings,
     Block,
     Breakpoint,
     Carried,
@@ -37,8 +36,8 @@ from ninetoothed.ir.nodes import (
     Print,
     ScalarArgument,
     Store,
-    Value,
 )
+from ninetoothed.ir.values import Bindings, Value
 
 
 def access_at(access: Access, at: Callable[[Expr], Expr]) -> Access:

@@ -21,9 +21,9 @@ from ninetoothed.ir.nodes import (
     Print,
     ScalarArgument,
     Store,
-    Value,
     While,
 )
+from ninetoothed.ir.values import Value
 
 
 def blocks(operation: Operation) -> tuple[Block, ...]:

@@ -15,9 +15,9 @@ from dataclasses import dataclass, field, replace
 from ninetoothed import ir
 from ninetoothed.dtypes import PointerType
 from ninetoothed.expr import Expr, Facts, cdiv, const, var
+from ninetoothed.guards import Guard
 from ninetoothed.ir.rewriter import access_at
 from ninetoothed.language.primitive import Effect
-from ninetoothed.lowering import Guard
 from ninetoothed.passes.operations import is_dot
 from ninetoothed.passes.scheduled import ScheduledProgram
 from ninetoothed.schedule import DataParallel

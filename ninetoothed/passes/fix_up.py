@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from ninetoothed import ir
 from ninetoothed.dtypes import DType, PointerType, int1, int32
 from ninetoothed.expr import Expr, const, var
-from ninetoothed.lowering import Guard
+from ninetoothed.guards import Guard
 from ninetoothed.passes.operations import compared
 from ninetoothed.passes.reduction_match import around, match
 from ninetoothed.passes.scheduled import Buffer, ScheduledProgram

@@ -21,10 +21,9 @@ from dataclasses import dataclass, replace
 
 from ninetoothed import ir
 from ninetoothed.expr import Expr, Facts, const, divisor, minimum, simplify, var
+from ninetoothed.guards import Guard, unimplied
 from ninetoothed.ir.lanes import with_lanes
 from ninetoothed.ir.rewriter import access_at
-from ninetoothed.lowering import Guard
-from ninetoothed.passes.guards import unimplied
 from ninetoothed.passes.operations import is_dot, is_ordered
 from ninetoothed.passes.trip_count import has_at_most, is_at_least
 
@@ -84,9 +83,8 @@ class _Peeler(ir.Rewriter):
         for operation in loop.body:
             if isinstance(operation, ir.Load | ir.Store) and operation not in self.tma_tiles:
                 access = operation.access
-                facts = with_lanes(self.facts, access.lanes)
-                guards = (unimplied(guard, access.guards, facts) for guard in access.guards)
-                yield operation, replace(access, guards=tuple(filter(None, guards)))
+                guards = unimplied(access.guards, with_lanes(self.facts, access.lanes))
+                yield operation, replace(access, guards=guards)
 
     def limits(self, loop: ir.For) -> Iterator[Expr]:
         """Yield the values of the counter from which on a costly guard can fail."""

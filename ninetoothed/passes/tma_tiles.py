@@ -19,9 +19,8 @@ from typing import Any
 from ninetoothed import ir
 from ninetoothed.dtypes import PointerType
 from ninetoothed.expr import Expr, Facts, divisor, is_nonnegative
+from ninetoothed.guards import Guard, unimplied
 from ninetoothed.ir.lanes import with_lanes
-from ninetoothed.lowering import Guard
-from ninetoothed.passes.guards import unimplied
 from ninetoothed.passes.operations import are_apart, is_dot, readers
 from ninetoothed.passes.target import Target
 from ninetoothed.schedule import Schedule
@@ -161,8 +160,7 @@ def tile_of(program: ir.Program, access: ir.Access) -> TmaTile | None:
     if access.bindings or access.other != 0 or parameter.wide:
         return None
     facts = with_lanes(program.facts, access.lanes)
-    guards = filter(None, (unimplied(guard, access.guards, facts) for guard in access.guards))
-    if not all(_is_own(guard, access, parameter, facts) for guard in guards):
+    if not all(_is_own(guard, access, parameter, facts) for guard in unimplied(access.guards, facts)):
         return None
     dimensions = []
     for index, size, stride in zip(access.indices, parameter.sizes, parameter.strides, strict=True):

@@ -66,7 +66,7 @@ class _Workarounds(ir.Rewriter):
         if is_place and key in self.found and self.found[key].type == result.type:
             self.values[result] = self.found[key]
             return ()
-        other = Value(replace(result.type, dtype=tile.type.dtype if is_place else int32))
+        other = Value(result.type.with_dtype(tile.type.dtype if is_place else int32))
         extremum, place = (other, result) if is_place else (result, other)
         if not is_place:
             self.found[key] = place
@@ -84,10 +84,10 @@ class _Workarounds(ir.Rewriter):
 
 def _numbers(type: TileType, axes: Sequence[int]) -> ir.Index:
     """Number the lanes of a tile along some axes, in row-major order."""
-    lanes, number = tuple(ir.Lane.of(axis, type.lanes[axis]) for axis in axes), const(0)
+    lanes, number = tuple(type.axes[axis] for axis in axes), const(0)
     for lane in lanes:
         number = number * lane.count + var(lane.name)
-    return ir.Index(Value(replace(type, dtype=int32)), number, lanes)
+    return ir.Index(Value(type.with_dtype(int32)), number, lanes)
 
 
 def _first(extremum: str, type: TileType) -> ir.Lambda:

@@ -9,10 +9,9 @@ from dataclasses import dataclass, field
 from ninetoothed import ir
 from ninetoothed.dtypes import DType, PointerType, int1
 from ninetoothed.expr import Expr, Facts, const, is_nonnegative, maximum, minimum, var
+from ninetoothed.guards import Guard
 from ninetoothed.ir.lanes import forwards
 from ninetoothed.ir.traversal import bottom_up
-from ninetoothed.lowering import Guard
-from ninetoothed.races.site import lane_variable
 
 
 def _is_less(a: Expr, b: Expr) -> Expr:
@@ -192,17 +191,18 @@ class Integers:
 
     def _moved(self, e: Expr, view: ir.Apply) -> Expr | None:
         """Put the lanes of a view for those of its operand; None where a name depends on lanes, too."""
-        at, lanes = moved_lanes(view), view.operands[0].type.lanes
-        is_in_place = all(at[ir.Lane.of(*own).name] == lane_variable(*own) for own in enumerate(lanes) if own[1] > 1)
-        if self.has_loaded(e) and any(count != 1 for count in lanes):
+        at = moved_lanes(view)
+        lanes = [each for each in view.operands[0].type.axes if each.count != 1]
+        is_in_place = all(at[each.name] == var(each.name) for each in lanes)
+        if self.has_loaded(e) and lanes:
             return e if is_in_place else None
         return e.subs(at)
 
 
 def moved_lanes(operation: ir.Apply, operand: int = 0) -> dict[str, Expr]:
     """Return, for the variables of an operand, the lanes of the result that they are."""
-    lanes = operation.operands[operand].type.lanes
-    return {ir.Lane.of(axis, lanes[axis]).name: e for axis, e in forwards(operation, operand).items()}
+    axes = operation.operands[operand].type.axes
+    return {axes[axis].name: e for axis, e in forwards(operation, operand).items()}
 
 
 def _is_integer(value: ir.Value) -> bool:

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from ninetoothed import ir
-from ninetoothed.expr import Expr, Facts, Range, const, simplify, var
-from ninetoothed.lowering import Guard
+from ninetoothed.expr import Expr, Facts, Range, simplify
+from ninetoothed.guards import Guard
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,11 +113,6 @@ def inside(site: Site, facts: Facts) -> Facts:
     """Assume that a site is reached."""
     # Facts of their own: in those that grow by assumptions, forms do not depend on them.
     return Facts(facts.ranges, (*facts.assumptions, *(guard.range for guard in site.guards))) if site.guards else facts
-
-
-def lane_variable(axis: int, count: int) -> Expr:
-    """Return the variable of an axis of a tile; 0 of one lane."""
-    return const(0) if count == 1 else var(ir.Lane.of(axis, count).name)
 
 
 _NOTHING = Facts()

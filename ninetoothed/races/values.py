@@ -16,11 +16,10 @@ from ninetoothed import ir
 from ninetoothed.dtypes import PointerType
 from ninetoothed.expr import Expr, const, maximum, minimum, var
 from ninetoothed.expr.algebra import build, of_atom
+from ninetoothed.guards import Guard
 from ninetoothed.ir.dataflow import Dataflow
 from ninetoothed.language.primitive import Effect
-from ninetoothed.lowering import Guard
 from ninetoothed.races.integers import Integers, moved_lanes
-from ninetoothed.races.site import lane_variable
 
 Keys = frozenset[Expr]
 _NONE: Keys = frozenset()
@@ -136,11 +135,11 @@ class Values(Dataflow[Keys]):
             return _NONE.union(*map(self.keys, operation.operands))
         found = _NONE
         for position, operand in enumerate(operation.operands):
-            moved, lanes = moved_lanes(operation, position), operand.type.lanes
-            gone = {ir.Lane.of(axis, count).name for axis, count in enumerate(lanes)} - moved.keys()
+            moved = moved_lanes(operation, position)
+            gone = {lane.name for lane in operand.type.axes} - moved.keys()
             found |= {e.subs(moved) for e in self._without(self.keys(operand), gone)}
-        own = operation.results[0].type.lanes
-        return found if primitive.moves else found | _lanes(own, set(range(len(own))) - operation.axes.free())
+        own = (lane for lane in operation.results[0].type.axes if lane.axis not in operation.axes.free())
+        return found if primitive.moves else found | _lanes(own)
 
     def _changes(self, operation: ir.Apply) -> bool:
         """Tell whether pointers are to a parameter that atomic functions change."""
@@ -149,8 +148,7 @@ class Values(Dataflow[Keys]):
 
     def _all(self, value: ir.Value) -> Keys:
         """Return the keys of what is different wherever and whenever it is computed."""
-        lanes = value.type.lanes
-        return frozenset((*map(var, self.programs), *map(var, self.rounds.values()), *_lanes(lanes, range(len(lanes)))))
+        return frozenset((*map(var, self.programs), *map(var, self.rounds.values()), *_lanes(value.type.axes)))
 
     def _without(self, keys: Keys, gone: set[str]) -> Keys:
         """Return the keys of what depends on all numbers of some variables: what is left of keys without these."""
@@ -195,5 +193,5 @@ def _is_positive(e: Expr) -> Expr:
     return maximum(minimum(e, 1), 0)
 
 
-def _lanes(lanes: tuple[int, ...], axes: Iterable[int]) -> Keys:
-    return frozenset(lane_variable(axis, lanes[axis]) for axis in axes if lanes[axis] != 1)
+def _lanes(lanes: Iterable[ir.Lane]) -> Keys:
+    return frozenset(var(lane.name) for lane in lanes if lane.count != 1)

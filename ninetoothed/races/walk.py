@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from ninetoothed import ir
 from ninetoothed.dtypes import PointerType
 from ninetoothed.expr import Expr, Range, cdiv, const, is_nonnegative, var
+from ninetoothed.guards import Guard
 from ninetoothed.language.primitive import Effect
-from ninetoothed.lowering import Guard
 from ninetoothed.races.integers import Integers
 from ninetoothed.races.site import Site
 
@@ -180,7 +180,7 @@ class Walk:
         around: Around,
         is_pointed: bool = False,
     ) -> None:
-        lanes = tuple(ir.Lane.of(axis, count) for axis, count in enumerate(type.lanes) if count != 1)
+        lanes = tuple(lane for lane in type.axes if lane.count != 1)
         # What is read of the element itself keeps no two programs apart.
         is_certain = all((parameter, place) in self._read_by(condition) for condition, _ in around.unknown)
         site = Site(

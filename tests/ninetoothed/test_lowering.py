@@ -5,7 +5,8 @@ import pytest
 
 from benchmarks.trust.chains import apply, random_chain, symbolic
 from ninetoothed.expr import Facts, as_expr, const, simplify, var
-from ninetoothed.lowering import Guard, bind_sizes, lower, source_indices
+from ninetoothed.guards import Guard
+from ninetoothed.lowering import bind_sizes, lower, source_indices
 from ninetoothed.symbol import Symbol
 from ninetoothed.tensor import Tensor
 

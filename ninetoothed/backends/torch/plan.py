@@ -18,8 +18,8 @@ from ninetoothed.backends.torch.evaluation_order import EvaluationOrder, make_or
 from ninetoothed.dtypes import PointerType
 from ninetoothed.effects import stored
 from ninetoothed.expr import Expr
+from ninetoothed.guards import Guard
 from ninetoothed.language.primitive import Effect
-from ninetoothed.lowering import Guard
 
 # Elements of the largest tile value over a slice of programs: a few of them fit a CPU's cache, and a pass over
 # one takes longer than starting it. Matrix products gain from larger ones.

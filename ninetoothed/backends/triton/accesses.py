@@ -13,8 +13,7 @@ from ninetoothed.backends.triton.functions.values import exact, materialise, uni
 from ninetoothed.backends.triton.integers import terms
 from ninetoothed.backends.triton.tiles import Summand, TilePrinter
 from ninetoothed.expr import Expr, const
-from ninetoothed.lowering import Guard
-from ninetoothed.passes.guards import unimplied
+from ninetoothed.guards import Guard, unimplied
 
 
 def load(context: EmitContext, operation: ir.Load) -> ValueText:
@@ -155,15 +154,13 @@ def _times(printer: TilePrinter, node: ast.expr, stride: Expr) -> ast.expr:
 
 def _mask(context: EmitContext, access: ir.Access, printer: TilePrinter) -> ValueText | None:
     """Return the conjunction of the guards; one that several accesses share gets a name."""
-    guards = [
-        (i, kept) for i, guard in enumerate(access.guards) if (kept := unimplied(guard, access.guards, printer.facts))
-    ]
+    guards = unimplied(access.guards, printer.facts)
     if not guards:
         return None
     texts = []
     # What a loop changes comes last, so that the rest is computed once.
-    for position, guard in sorted(guards, key=lambda item: bool(_counters(context, [item[1].index]))):
-        texts += _conditions(context, access, printer.assuming(access.guards[:position]), guard)
+    for position, guard in sorted(enumerate(guards), key=lambda item: bool(_counters(context, [item[1].index]))):
+        texts += _conditions(context, access, printer.assuming(guards[:position]), guard)
     node = syntax.chain("&", [text.node for text in texts])
     shape = union(*(text.shape for text in texts))
     key = guard_key(access)

@@ -10,7 +10,7 @@ from ninetoothed.backends.triton.analysis import guard_key
 from ninetoothed.backends.triton.context import EmitContext
 from ninetoothed.effects import stored
 from ninetoothed.expr import Expr, const
-from ninetoothed.lowering import Guard
+from ninetoothed.guards import Guard
 from ninetoothed.passes.operations import are_apart
 
 # Stands for the access of a store in another round; None for that of one through pointers.

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING
 
 from ninetoothed import ir
 from ninetoothed.expr import Facts, const, simplify
-from ninetoothed.passes.overhang.edges import BoundEdge, with_lanes
+from ninetoothed.guards import Edge
+from ninetoothed.ir.lanes import with_lanes
+from ninetoothed.passes.overhang.edges import BoundEdge
 from ninetoothed.passes.overhang.tiles import TrackedTile, distinct
 
 if TYPE_CHECKING:
@@ -22,7 +24,7 @@ def passed(rewriter: OverhangRewriter, operation: ir.Apply) -> None:
     """Give a value the edges of the tile that it is passed on as, and that tile's `other` where it is out of bounds."""
     access: ir.Access = operation.attribute("access")
     inner, result = rewriter.tile(operation.operands[0]), operation.result
-    facts = with_lanes(rewriter.facts, access.type)
+    facts = with_lanes(rewriter.facts, access.type.axes)
     unread = rewriter.rooms.get(result)
     held = {edge.room for edge in _simple(inner, facts) if inner.held(edge) == access.other}
     rooms = {guard: None if guard.lower else simplify(guard.size - guard.index, facts) for guard in access.guards}
@@ -31,8 +33,7 @@ def passed(rewriter: OverhangRewriter, operation: ir.Apply) -> None:
     # Within are lanes below the size, and those whose index is above -1.
     bounds = [(guard.index, guard.size) for guard in needed if guard.upper]
     bounds += [(const(-1), guard.index) for guard in needed if guard.lower]
-    lanes = [ir.Lane.of(axis, count) for axis, count in enumerate(access.type.lanes)]
-    mask = rewriter.builder.mask((BoundEdge.of(*bound, lanes, facts) for bound in bounds), access.type)
+    mask = rewriter.builder.mask((BoundEdge.of(Edge(*bound), access.type.axes, facts) for bound in bounds), access.type)
     if mask is not None:
         value = rewriter.builder.choice(mask, value, rewriter.builder.number(access.other, access.type))
         object.__setattr__(value, "hint", result.hint)

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from ninetoothed import dtypes, ir
 from ninetoothed.expr import const
 from ninetoothed.ir import TileType
-from ninetoothed.ir.lanes import Told, forwards
+from ninetoothed.ir.lanes import Told, forwards, with_lanes
 from ninetoothed.passes.overhang import contents, edges as edges_
-from ninetoothed.passes.overhang.edges import BoundEdge, MaskEdge, OverhangEdge, mask_type, with_lanes
+from ninetoothed.passes.overhang.edges import BoundEdge, MaskEdge, OverhangEdge
 from ninetoothed.passes.overhang.tiles import TrackedTile
 
 if TYPE_CHECKING:
@@ -32,11 +32,11 @@ def moved(
     type, shared = operation.results[result].type, operation.axes.shared(operand, result)
     if isinstance(edge, BoundEdge):
         axes = forwards(operation, operand, result) | (told or {})
-        return edges_.moved(edge, axes, type, with_lanes(rewriter.facts, type), shared)
+        return edges_.moved(edge, axes, type, with_lanes(rewriter.facts, type.axes), shared)
     if operation.primitive.moves_lanes:
         mask = rewriter.builder.stretched(edge.value, operation.operands[operand].type)
         attributes = dict(operation.attributes)
-        return MaskEdge(rewriter.builder.apply(operation.function, (mask,), mask_type(type), **attributes))
+        return MaskEdge(rewriter.builder.apply(operation.function, (mask,), type.with_dtype(dtypes.int1), **attributes))
     own, origins = edge.value.type, {other: axis for axis, other in shared.items()}
     places = [origins.get(axis) for axis in range(len(type.lanes))]
     lanes = tuple(1 if place is None else own.lanes[place] for place in places)

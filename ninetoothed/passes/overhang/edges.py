@@ -11,47 +11,36 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ninetoothed import ir
-from ninetoothed.dtypes import int1
 from ninetoothed.expr import Expr, Facts, condition, const, is_nonnegative, maximum, minimum, simplify, var
+from ninetoothed.guards import Edge
 from ninetoothed.ir.lanes import Told
-from ninetoothed.lowering import Guard
 
 
-@dataclass(frozen=True)
-class BoundEdge:
+@dataclass(frozen=True, kw_only=True)
+class BoundEdge(Edge):
     """Lanes are elements where `index < size`, which is `room > 0`, or where some guard of `reached` fails.
 
-    uniform: the axes along which the end lies although `room` is the same in all of their lanes: there is one, or
-    another edge leaves one, or they were broadcast since.
+    Edges are equal where they leave as much room. uniform: axes of one lane, too, those of which another edge leaves
+    one, and those along which the value was broadcast since.
     fails: whether some lane may be overhang. parameter: whose end it is; None where it only rounds an extent up.
     """
 
     room: Expr
-    reached: tuple[Guard, ...] = ()
-    uniform: frozenset[int] = frozenset()
-    index: Expr = field(kw_only=True, compare=False)
-    size: Expr = field(kw_only=True, compare=False)
-    lanes: tuple[ir.Lane, ...] = field(kw_only=True, compare=False)
-    bindings: ir.Bindings = field(default=(), kw_only=True, compare=False)
-    fails: bool = field(default=True, kw_only=True, compare=False)
-    parameter: str | None = field(default=None, kw_only=True, compare=False)
+    index: Expr = field(compare=False)
+    size: Expr = field(compare=False)
+    lanes: tuple[ir.Lane, ...] = field(compare=False)
+    bindings: ir.Bindings = field(default=(), compare=False)
+    fails: bool = field(default=True, compare=False)
+    parameter: str | None = field(default=None, compare=False)
 
     @classmethod
-    def of(
-        cls,
-        index: Expr,
-        size: Expr,
-        lanes: Iterable[ir.Lane],
-        facts: Facts,
-        reached: Iterable[Guard] = (),
-        uniform: frozenset[int] = frozenset(),
-        **rest: Any,
-    ) -> BoundEdge:
+    def of(cls, edge: Edge, lanes: Iterable[ir.Lane], facts: Facts, **rest: Any) -> BoundEdge:
         # Lanes that do not matter have no counterpart later, and are not to be mentioned.
-        index, size, room = (simplify(e, facts) for e in (index, size, size - index))
-        names = set().union(room.variables, *(guard.variables for guard in reached))
+        index, size, room = (simplify(e, facts) for e in (edge.index, edge.size, edge.size - edge.index))
+        names = room.variables.union(*(guard.variables for guard in edge.reached))
         own = tuple(lane for lane in lanes if lane.name in names)
-        return cls(condition(room), tuple(reached), uniform, index=index, size=size, lanes=own, **rest)
+        rest = {"reached": edge.reached, "uniform": edge.uniform, "fails": edge.fails, **rest}
+        return cls(room=condition(room), index=index, size=size, lanes=own, **rest)
 
     @property
     def axes(self) -> frozenset[int]:
@@ -64,13 +53,10 @@ class BoundEdge:
         found = self.room.variables.union(*(guard.variables for guard in self.reached))
         return found - {lane.name for lane in self.lanes}
 
-    def at(self, values: Mapping[str, Expr], lanes: Iterable[ir.Lane], facts: Facts) -> BoundEdge:
+    def over(self, values: Mapping[str, Expr], lanes: Iterable[ir.Lane], facts: Facts) -> BoundEdge:
         """Return the bound with other expressions for its lanes, which run over `lanes` then."""
-        reached = tuple(guard.at(lambda e: e.subs(values)) for guard in self.reached)
-        return BoundEdge.of(
-            self.index.subs(values), self.size.subs(values), lanes, facts, reached, self.uniform,
-            bindings=self.bindings, fails=self.fails, parameter=self.parameter,
-        )  # fmt: skip
+        moved = self.at(lambda e: e.subs(values))
+        return BoundEdge.of(moved, lanes, facts, bindings=self.bindings, parameter=self.parameter)
 
     @property
     def is_prefix(self) -> bool:
@@ -113,23 +99,11 @@ def rounding(type: ir.TileType, facts: Facts) -> tuple[BoundEdge, ...]:
     found = []
     for axis, (size, count) in enumerate(zip(type.shape, type.lanes, strict=True)):
         if not (size.is_constant and size.constant == count) and count > 1:
-            variable = ir.Lane.of(axis, count)
-            found.append(BoundEdge.of(var(variable.name), size, (variable,), facts))
+            variable = type.axes[axis]
+            found.append(BoundEdge.of(Edge(var(variable.name), size), (variable,), facts))
         elif count == 1 and not is_nonnegative(size - 1, facts):
-            found.append(BoundEdge.of(const(0), size, (), facts, uniform=frozenset((axis,))))
+            found.append(BoundEdge.of(Edge(const(0), size, uniform=frozenset((axis,))), (), facts))
     return tuple(found)
-
-
-def mask_type(type: ir.TileType) -> ir.TileType:
-    """Return the type of a mask of a tile's lanes."""
-    return ir.TileType(int1, type.shape, type.lanes)
-
-
-def with_lanes(facts: Facts, type: ir.TileType) -> Facts:
-    """Extend `facts` by the variables of all axes of a tile."""
-    for axis, count in enumerate(type.lanes):
-        facts = facts.bind(ir.Lane.of(axis, count).name, 0, count - 1)
-    return facts
 
 
 # -- through shape operations ----------------------------------------------------------------------
@@ -137,7 +111,7 @@ def with_lanes(facts: Facts, type: ir.TileType) -> Facts:
 
 def expressed(e: Expr, source: ir.TileType, axes: Told) -> Expr | None:
     """Express what is said of the lanes of a tile of `source` in those that `axes` tells; None where one is lost."""
-    names = {ir.Lane.of(axis, count).name: axis for axis, count in enumerate(source.lanes)}
+    names = {lane.name: lane.axis for lane in source.axes}
     own = {name: names[name] for name in e.variables if name in names}
     return e.subs({name: axes[axis] for name, axis in own.items()}) if axes.keys() >= {*own.values()} else None
 
@@ -151,14 +125,13 @@ def moved(
     """
     if not all(lane.axis in axes for lane in bound.lanes):
         return None
-    lanes = [ir.Lane.of(axis, count) for axis, count in enumerate(type.lanes)]
     if places is not None:
         names = {axis: axes[axis].variables if axis in axes else frozenset() for axis in bound.uniform}
-        told = {lane.axis for lane in lanes if any(lane.name in own for own in names.values())}
+        told = {lane.axis for lane in type.axes if any(lane.name in own for own in names.values())}
         rest = {places[axis] for axis, own in names.items() if not own and axis in places}
         bound = replace(bound, uniform=frozenset(told | rest))
     values = {lane.name: axes[lane.axis] for lane in bound.lanes}
-    return bound.at(values, lanes, facts)
+    return bound.over(values, type.axes, facts)
 
 
 def equal_counts(a: BoundEdge, b: BoundEdge, sizes: frozenset[str]) -> tuple[Expr, Expr] | None:

@@ -18,9 +18,10 @@ from ninetoothed.dtypes import PointerType, int1
 from ninetoothed.expr import simplify
 from ninetoothed.ir import Value
 from ninetoothed.ir.dataflow import Dataflow
+from ninetoothed.ir.lanes import with_lanes
 from ninetoothed.language.primitive import Number
 from ninetoothed.passes.overhang import contents, reductions
-from ninetoothed.passes.overhang.edges import rounding, with_lanes
+from ninetoothed.passes.overhang.edges import rounding
 
 if TYPE_CHECKING:
     from ninetoothed.passes.overhang.resolve import OverhangRewriter
@@ -48,7 +49,7 @@ def _numbers(value: Value) -> tuple[Number, ...]:
 
 def _is_free(rewriter: OverhangRewriter, load: ir.Load) -> bool:
     """Tell whether a load may hold any number past the end, as all out of bounds is overhang, and a use reads that."""
-    access, facts = load.access, with_lanes(rewriter.facts, load.access.type)
+    access, facts = load.access, with_lanes(rewriter.facts, load.access.type.axes)
     edges = (*rewriter.edges_of(access), *rounding(access.type, facts))
     rooms = {edge.room for edge in edges if not edge.reached}
     is_overhang = all(not g.lower and simplify(g.size - g.index, facts) in rooms for g in access.guards)

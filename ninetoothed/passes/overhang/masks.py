@@ -11,7 +11,8 @@ from ninetoothed import dtypes, ir
 from ninetoothed.dtypes import DType
 from ninetoothed.expr import Expr, Facts, const
 from ninetoothed.ir import TileType, Value
-from ninetoothed.passes.overhang.edges import BoundEdge, MaskEdge, OverhangEdge, mask_type, with_lanes
+from ninetoothed.ir.lanes import with_lanes
+from ninetoothed.passes.overhang.edges import BoundEdge, MaskEdge, OverhangEdge
 
 
 @dataclass
@@ -68,7 +69,7 @@ class MaskBuilder:
         if axes:
             shape = tuple(size if axis in axes else const(1) for axis, size in enumerate(type.shape))
             counts = tuple(count if axis in axes else 1 for axis, count in enumerate(type.lanes))
-            self.facts = with_lanes(self.facts, type)
+            self.facts = with_lanes(self.facts, type.axes)
             result = Value(TileType(self.index_type, shape, counts))
         else:
             result = Value(TileType(self.index_type))
@@ -78,7 +79,7 @@ class MaskBuilder:
 
     def stretched(self, value: Value, type: TileType) -> Value:
         """Broadcast a value to all lanes of a type."""
-        target = TileType(value.type.dtype, type.shape, type.lanes)
+        target = type.with_dtype(value.type.dtype)
         if value.type.lanes == target.lanes:
             return value
         return self.apply("full" if value.type.is_scalar else "broadcast", (value,), target)
@@ -108,7 +109,7 @@ class MaskBuilder:
     def whole_mask(self, edges: Iterable[OverhangEdge], type: TileType) -> Value:
         """Emit the mask with all lanes of a type."""
         mask = self.mask(edges, type)
-        return self.number(True, mask_type(type)) if mask is None else self.stretched(mask, type)
+        return self.number(True, type.with_dtype(dtypes.int1)) if mask is None else self.stretched(mask, type)
 
     def mask_of_some(self, edges: Iterable[OverhangEdge], type: TileType) -> Value:
         """Return the mask of the edges past which some lane may be."""

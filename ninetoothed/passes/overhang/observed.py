@@ -12,9 +12,8 @@ from ninetoothed import ir
 from ninetoothed.effects import has_effect
 from ninetoothed.expr import Expr, Facts, simplify
 from ninetoothed.ir.dataflow import Dataflow
-from ninetoothed.ir.lanes import backwards
+from ninetoothed.ir.lanes import backwards, with_lanes
 from ninetoothed.passes.overhang import edges
-from ninetoothed.passes.overhang.edges import with_lanes
 
 # Lanes with `room <= 0` by any of these are left out; None: all lanes are.
 Rooms = frozenset[Expr] | None
@@ -61,7 +60,7 @@ class _Rooms(Dataflow[frozenset[Expr]]):
     def guarded(self, access: ir.Access) -> frozenset[Expr]:
         """Return the rooms that the guards of a store leave out."""
         bound = {name for name, _ in access.bindings}
-        facts = with_lanes(self.known, access.type)
+        facts = with_lanes(self.known, access.type.axes)
         rooms = (simplify(guard.size - guard.index, facts) for guard in access.guards if guard.upper)
         return frozenset(room for room in rooms if not room.variables & bound)
 
@@ -84,6 +83,6 @@ class _Rooms(Dataflow[frozenset[Expr]]):
 
     def moved_back(self, rooms: frozenset[Expr], operation: ir.Apply, position: int) -> frozenset[Expr]:
         """Move rooms of an operation's results to an operand, less those of axes that it combines."""
-        facts, axes = with_lanes(self.known, operation.operands[position].type), backwards(operation, position)
+        facts, axes = with_lanes(self.known, operation.operands[position].type.axes), backwards(operation, position)
         found = (edges.expressed(room, operation.results[0].type, axes) for room in rooms)
         return frozenset(simplify(room, facts) for room in found if room is not None)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from ninetoothed import dtypes, ir
 from ninetoothed.expr import const
+from ninetoothed.guards import Edge
 from ninetoothed.ir import Value
 from ninetoothed.passes.overhang.edges import BoundEdge
 from ninetoothed.passes.overhang.tiles import TrackedTile
@@ -31,9 +32,9 @@ def check_store(rewriter: OverhangRewriter, access: ir.Access, tile: TrackedTile
     mask = rewriter.builder.mask(tile.edges, access.type)
     if mask is None:
         return
-    lanes = tuple(ir.Lane.of(axis, count) for axis, count in enumerate(access.type.lanes))
     bindings = rewriter.bound(access.bindings)
-    unwritten = BoundEdge.of(const(0), const(0), lanes, rewriter.facts, access.guards, bindings=bindings)
+    nowhere = Edge(const(0), const(0), reached=access.guards)
+    unwritten = BoundEdge.of(nowhere, access.type.axes, rewriter.facts, bindings=bindings)
     mask = rewriter.builder.together("or", mask, rewriter.builder.mask_of_some((unwritten,), access.type))
     message = f"overhang is stored to {access.parameter!r}"
     rewriter.builder.emit(

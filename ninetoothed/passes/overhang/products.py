@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from ninetoothed import dtypes, ir
 from ninetoothed.ir import TileType, Value
-from ninetoothed.ir.lanes import lane
+from ninetoothed.ir.lanes import lane, with_lanes
 from ninetoothed.passes.overhang import edges as edges_
 from ninetoothed.passes.overhang.carried import carried
 from ninetoothed.passes.overhang.conditions import is_implied
-from ninetoothed.passes.overhang.edges import BoundEdge, MaskEdge, OverhangEdge, rounding, with_lanes
+from ninetoothed.passes.overhang.edges import BoundEdge, MaskEdge, OverhangEdge, rounding
 from ninetoothed.passes.overhang.tiles import TrackedTile, distinct
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def _across(
     if edge.axes != {depth}:
         return None
     if isinstance(edge, BoundEdge):
-        axes, facts = {depth: lane(type, other)}, with_lanes(rewriter.facts, type)
+        axes, facts = {depth: lane(type, other)}, with_lanes(rewriter.facts, type.axes)
         return edges_.moved(edge, axes, type, facts, {depth: other})
     dims = tuple({depth: other, other: depth}.get(axis, axis) for axis in range(len(type.lanes)))
     source = edge.value.type

@@ -83,7 +83,7 @@ def _candidates(
         is_nan = builder.together("ne", filled.value, filled.value)
         found = builder.together("or", found, is_nan)
     found = builder.together("and", found, builder.mask_of_some(ends, type))
-    number = builder.apply("cast", (found,), TileType(dtypes.int32, type.shape, type.lanes))
+    number = builder.apply("cast", (found,), type.with_dtype(dtypes.int32))
     if operation.function == "argmin":
         number = builder.apply("neg", (number,), number.type)
     return replace(tile, value=number, contents={}, number=None)
@@ -93,10 +93,10 @@ def _counted(rewriter: OverhangRewriter, ends: list[OverhangEdge], type: TileTyp
     """Make the edge of a tile whose elements have been moved to the front."""
     builder = rewriter.builder
     inside = builder.whole_mask(ends, type)
-    ones = builder.apply("cast", (inside,), TileType(dtypes.int32, type.shape, type.lanes))
+    ones = builder.apply("cast", (inside,), type.with_dtype(dtypes.int32))
     shape, lanes = (*type.shape[:axis], const(1)), (*type.lanes[:axis], 1)
     count = builder.apply("sum", (ones,), TileType(dtypes.int32, shape, lanes), axis=axis, keep_dims=True)
-    own = ir.Lane.of(axis, type.lanes[axis])
+    own = type.axes[axis]
     place = builder.index(var(own.name), (own,), (), type)
     return MaskEdge(builder.together("lt", place, count))
 
@@ -138,8 +138,8 @@ def combine(rewriter: OverhangRewriter, operation: ir.Apply) -> None:
         rewriter.emit(operation, values)
     else:
         inside = rewriter.builder.whole_mask(ends, type)
-        flag = rewriter.builder.apply("cast", (inside,), TileType(dtypes.int32, type.shape, type.lanes))
-        last = Value(TileType(dtypes.int32, operation.results[0].type.shape, operation.results[0].type.lanes))
+        flag = rewriter.builder.apply("cast", (inside,), type.with_dtype(dtypes.int32))
+        last = Value(operation.results[0].type.with_dtype(dtypes.int32))
         combine = _flagged(operation.attribute("combine"))
         attributes = tuple((name, combine if name == "combine" else v) for name, v in operation.attributes)
         rewriter.builder.emit(

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from ninetoothed import ir
+from ninetoothed.dtypes import int1
 from ninetoothed.ir import Value
 from ninetoothed.language.primitive import Number
-from ninetoothed.passes.overhang.edges import MaskEdge, OverhangEdge, mask_type
+from ninetoothed.passes.overhang.edges import MaskEdge, OverhangEdge
 from ninetoothed.passes.overhang.tiles import TrackedTile
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ class _LoopCarried:
         if self.masks is None:
             is_same = {e for e in left.edges if e.fails} == {e for e in self.edges if e.fails}
             if not is_same or any(_is_inner(edge, counter, inner) for edge in left.edges if edge.fails):
-                type = mask_type(self.own.argument.type)
+                type = self.own.argument.type.with_dtype(int1)
                 self.masks, self.contents, self.edges = (Value(type), Value(type)), {}, ()
             self.edges = tuple(edge for edge in self.edges if edge in left.edges)
         self.contents = {edge: number for edge, number in self.contents.items() if self.end.held(edge) == number}
@@ -196,7 +197,7 @@ def branch(rewriter: OverhangRewriter, operation: ir.If) -> None:
         tile = TrackedTile(result, a.seen.edges, held)
         is_same = {e for e in a.seen.edges if e.fails} == {e for e in b.seen.edges if e.fails}
         if not is_same or a.is_inner or b.is_inner:
-            mask = Value(mask_type(result.type))
+            mask = Value(result.type.with_dtype(int1))
             masks.append(ir.Outcome(a.mask, b.mask, mask))
             tile = TrackedTile(result, (MaskEdge(mask),))
         tiles.append(tile)

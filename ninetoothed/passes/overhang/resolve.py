@@ -10,6 +10,7 @@ from ninetoothed import dtypes, ir
 from ninetoothed.errors import ApplicationError
 from ninetoothed.expr import Facts, simplify
 from ninetoothed.ir import TileType, Value
+from ninetoothed.ir.lanes import with_lanes
 from ninetoothed.language.primitive import Effect, Number, Primitive
 from ninetoothed.passes.operations import producers
 from ninetoothed.passes.overhang import (
@@ -25,7 +26,7 @@ from ninetoothed.passes.overhang import (
     regions,
     shapes,
 )
-from ninetoothed.passes.overhang.edges import BoundEdge, MaskEdge, OverhangEdge, with_lanes
+from ninetoothed.passes.overhang.edges import BoundEdge, MaskEdge, OverhangEdge
 from ninetoothed.passes.overhang.masks import MaskBuilder
 from ninetoothed.passes.overhang.observed import unobserved
 from ninetoothed.passes.overhang.tiles import EdgeClash, TrackedTile, distinct
@@ -198,12 +199,9 @@ class OverhangRewriter:
 
     def edges_of(self, access: ir.Access) -> tuple[BoundEdge, ...]:
         """Return the edges of a tile that is loaded from an access."""
-        facts = with_lanes(self.facts, access.type)
-        lanes = tuple(ir.Lane.of(lane.axis, lane.count) for lane in access.lanes)
+        facts = with_lanes(self.facts, access.type.axes)
         own: dict[str, Any] = {"bindings": access.bindings, "parameter": access.parameter}
-        return tuple(
-            BoundEdge.of(e.index, e.size, lanes, facts, e.reached, e.axes, fails=e.fails, **own) for e in access.edges
-        )
+        return tuple(BoundEdge.of(edge, access.type.axes, facts, **own) for edge in access.edges)
 
     def edges_of_bound(self, bindings: ir.Bindings, type: TileType) -> tuple[OverhangEdge, ...]:
         """Collect the edges of the values that an access or an index is bound to."""

@@ -6,10 +6,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ninetoothed import ir
+from ninetoothed.dtypes import int1
 from ninetoothed.expr import const
 from ninetoothed.ir import Value
 from ninetoothed.passes.overhang.carried import carried
-from ninetoothed.passes.overhang.edges import MaskEdge, OverhangEdge, mask_type
+from ninetoothed.passes.overhang.edges import MaskEdge, OverhangEdge
 from ninetoothed.passes.overhang.tiles import TrackedTile
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ def _two(rewriter: OverhangRewriter, operation: ir.Apply) -> None:
         own = carried(rewriter, operation, tiles[0]).edges
     elif any(edge.fails for tile in tiles for edge in tile.edges):
         masks = tuple(map(rewriter.mask, tiles))
-        own = (MaskEdge(rewriter.builder.apply(operation.function, masks, mask_type(result.type))),)
+        own = (MaskEdge(rewriter.builder.apply(operation.function, masks, result.type.with_dtype(int1))),)
     rewriter.set(result, TrackedTile(result, own))
 
 
@@ -49,7 +50,7 @@ def _split(rewriter: OverhangRewriter, operation: ir.Apply) -> None:
         rewriter.set(result, carried(rewriter, operation, bounds, result=half, told=told))
     if masks:
         mask = rewriter.builder.whole_mask(masks, raw.type)
-        halves = tuple(Value(mask_type(result.type)) for result in operation.results)
+        halves = tuple(Value(result.type.with_dtype(int1)) for result in operation.results)
         rewriter.builder.emit(ir.Apply(halves, "split", (mask,), location=operation.location))
         for own, result in zip(halves, operation.results, strict=True):
             part = rewriter.tile(result)

@@ -11,7 +11,8 @@ from benchmarks.trust.chains import apply, random_chain
 from ninetoothed import Tensor, dtypes, ir
 from ninetoothed.backends.torch import forms, plan
 from ninetoothed.expr import Facts, const, var
-from ninetoothed.lowering import Guard, lower
+from ninetoothed.guards import Guard
+from ninetoothed.lowering import lower
 from tests.ninetoothed.backends.torch_programs import access, execute, parameter, rows, tile, value
 
 F32 = dtypes.float32

@@ -5,7 +5,7 @@ import torch
 from ninetoothed import dtypes, ir
 from ninetoothed.backends.torch import run
 from ninetoothed.expr import Facts, as_expr, const, var
-from ninetoothed.lowering import Guard
+from ninetoothed.guards import Guard
 
 LOCATION = ir.SourceLocation("kernel.py", 7, 4, "    output = input")
 

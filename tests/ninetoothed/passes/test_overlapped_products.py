@@ -10,7 +10,7 @@ import ninetoothed.language as ntl
 from ninetoothed import Tensor, ir
 from ninetoothed.backends import torch as evaluator
 from ninetoothed.expr import var
-from ninetoothed.lowering import Guard
+from ninetoothed.guards import Guard
 from ninetoothed.passes.overlapped_products import overlap
 from ninetoothed.passes.row_halves import HALF, halve
 from ninetoothed.runtime import arguments, dispatch, variants
