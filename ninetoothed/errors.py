@@ -8,7 +8,7 @@ import linecache
 import os
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from types import FrameType, TracebackType
 from typing import Any, ParamSpec, TypeVar
 
@@ -156,18 +156,6 @@ class CompilationError(NineToothedError, RuntimeError):
 
 class ResourceError(CompilationError):
     """A configuration needs more of a GPU than it has: shared memory, threads or registers of one program."""
-
-
-class AssemblerError(CompilationError):
-    """The assembler makes machine code that gives wrong numbers; nothing is launched."""
-
-    def __init__(self, kernel: str, target: str, assembler: str, lost: Iterable[object]):
-        super().__init__(
-            f"{assembler} loses registers of kernel `{kernel}` for {target}, or cannot be verified not to:\n"
-            + "".join(f"    {each}\n" for each in list(lost)[:3])
-            + 'from CUDA 13.3 on it keeps them: `pip install "nvidia-cuda-nvcc>=13.3"`, or let the environment '
-            "variable TRITON_PTXAS_PATH name such a ptxas; the driver must support CUDA 13, too"
-        )
 
 
 class ExecutionError(NineToothedError, RuntimeError):

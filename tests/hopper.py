@@ -2,8 +2,9 @@
 
     python -m pytest -p tests.hopper
 
-Verify the machine code of the assembler that Triton bundles, and of a later one where there is one, of each kind of
-program once: those that differ in sizes, strides and guards alone are one kind. Left operands that come from memory as
+Read the machine code of the assembler that Triton bundles, and of a later one where there is one, of each kind of
+program once: those that differ in sizes, strides and guards alone are one kind. What PTX warns of is compiled without
+wgmma where the assembler is not sound. Left operands that come from memory as
 they are stay there, and products in whole float32 are none of tensor cores: programs with no others are left out.
 """
 
@@ -18,8 +19,10 @@ from ninetoothed import ir
 from ninetoothed.errors import UnsupportedError
 from ninetoothed.passes.wgmma_operands import is_in_memory
 from ninetoothed.runtime import dispatch, executable, private_triton
-from ninetoothed.runtime.build import assembler, encoding, sass, sound, wgmma
+from ninetoothed.runtime.build import assembler, ptx
 from ninetoothed.runtime.selection import machine
+from tests.machine_code import sass
+from tests.machine_code.faults import faults
 
 
 @pytest.hookimpl(trylast=True)
@@ -87,37 +90,15 @@ def _kind(program):
 
 
 def verify(definition, variant):
-    """Compile a variant for Hopper; the machine code of each assembler must keep the registers of its PTX."""
+    """Compile a variant for Hopper; no assembler may spoil it, but what its PTX warns of."""
     try:
         compiled = executable.GpuExecutable.compile(definition, variant)
     except UnsupportedError:
         return  # it runs on the CPU alone
     text = compiled.asm["ptx"]
-    if wgmma.is_needed(text):
-        check(text, compiled.asm["cubin"])
+    if not ptx.has_left_operands(text):
+        return
+    assert not faults(text, sass.disassembled(compiled))
+    if not ptx.keeps_left_operand(text):
         bundled = private_triton.assembler(machine.H200.architecture).path
-        other = assembler.Assembler(bundled, (0, 0)).assemble(text)
-        if not sound._lost(text, other):  # else Ampere's products take its place
-            check(text, other)
-
-
-def check(text, cubin):
-    """The machine code of some PTX must lose nothing, and be read alike from its bits."""
-    code = assembler.disassemble(cubin)
-    assert not wgmma.faults(text, code)
-    check_bits(code, cubin)
-
-
-def check_bits(code, cubin):
-    """Machine code read from its bits must have the flow and the products of its text, and touch what that does."""
-    try:
-        functions = encoding.functions(cubin)
-    except LookupError:
-        return  # it is not known, and is read as text
-    for name, text in sass.functions(code).items():
-        bits = functions[name]
-        assert (text.starts, text.successors) == (bits.starts, bits.successors)
-        for one, other in zip(text.instructions, bits.instructions, strict=True):
-            for precise, coarse in ((one.writes, other.writes), (one.reads, other.reads)):
-                assert {each for each in precise if each.startswith("R")} <= coarse, one.text
-            assert (one.wgmma, one.commits, one.waits) == (other.wgmma, other.commits, other.waits), one.text
+        assert not faults(text, sass.of_cubin(assembler.Assembler(bundled, (0, 0)).assemble(text)))

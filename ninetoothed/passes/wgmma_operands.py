@@ -8,9 +8,9 @@
     for k in range(steps):
         total = dot(scaled, key[k]) + total
 
-Triton would hold such an operand in registers all through the loop, and ptxas before CUDA 13.3 overwrites them (see
-`runtime/build/wgmma.py`). It cannot see through the assembly, keeps its result in shared memory, and reads that
-in every round. Operands that are used as they were loaded are in shared memory anyway.
+Triton would hold such an operand in registers all through the loop, and ptxas before CUDA 13.3 overwrites them: such a
+kernel is compiled without wgmma (see `runtime/build/ptx.py`). It cannot see through the assembly, keeps its result in
+shared memory, and reads that in every round. Operands that are used as they were loaded are in shared memory anyway.
 """
 
 from __future__ import annotations

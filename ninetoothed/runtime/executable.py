@@ -15,17 +15,18 @@ import torch
 from ninetoothed import passes
 from ninetoothed.backends import gluon, torch as evaluator, triton
 from ninetoothed.definition import KernelDefinition
-from ninetoothed.errors import AssemblerError, CompilationError, ResourceError
+from ninetoothed.errors import CompilationError, ResourceError
 from ninetoothed.free_names import FreeName
 from ninetoothed.passes import Target
 from ninetoothed.passes.report import dump
 from ninetoothed.runtime import private
 from ninetoothed.runtime.aliasing import Pair, pairs
 from ninetoothed.runtime.arguments import BoundCall, is_read_by_host
-from ninetoothed.runtime.build import descriptors
-from ninetoothed.runtime.build.compile import CompiledKernel, LoadedKernel, compile_kernel
+from ninetoothed.runtime.build import assembler, descriptors
+from ninetoothed.runtime.build.compile import CompiledKernel, LoadedKernel, UnsoundCodeError, compile_kernel
 from ninetoothed.runtime.build.target import target_of
 from ninetoothed.runtime.call_cache import FunctionBody, Launchable
+from ninetoothed.runtime.missing import tell
 from ninetoothed.runtime.selection.problem import COARSENED_WARPS, aligned_tensors
 from ninetoothed.runtime.variants import TracedVariant, Variant
 from ninetoothed.runtime.workspace import KernelWithWorkspace, with_workspace
@@ -122,8 +123,9 @@ class GpuExecutable:
         except CompilationError as error:
             if schedule.overlaps:
                 raise ResourceError(f"kernel `{definition.name}` cannot have {schedule}\n{error}") from error
-            if not isinstance(error, AssemblerError):
+            if not isinstance(error, UnsoundCodeError):
                 raise
+            tell(f"{error}: it is compiled without Hopper's products (wgmma), and takes longer; {assembler.CURE}")
             # Ampere's instructions lose no registers. It had no copy engine.
             return _compiled(definition, variant, schedule, replace(target, has_tma=False), uses_wgmma=False)
 

@@ -80,8 +80,7 @@ def _assembler() -> str:
     if chosen.is_sound:
         return str(chosen)
     return (
-        f"{chosen}, which may lose registers: machine code is verified at first calls; `pip install"
-        ' "nvidia-cuda-nvcc>=13.3"` brings one that keeps them'
+        f"{chosen}, which loses registers: products at risk do without Hopper's instructions for them; {assembler.CURE}"
     )
 
 

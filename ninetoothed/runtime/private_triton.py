@@ -80,7 +80,7 @@ def assembler(capability: int) -> Any:
     except (ImportError, TypeError):
         found = getattr(getattr(getattr(triton, "knobs", None), "nvidia", None), "ptxas", None)
     if not (hasattr(found, "path") and hasattr(found, "version")):
-        tell("this Triton does not tell its assembler: machine code for Hopper is verified")
+        tell("this Triton does not tell its assembler: it is taken for one that loses registers on Hopper")
         return None
     return found
 

@@ -1,8 +1,8 @@
 """Find the ptxas that assembles machine code for Hopper.
 
-ptxas before CUDA 13.3 loses registers there (see `wgmma`), and Triton bundles 12.8. A later one is used where one is
-found: that which the user names to Triton, that of the package `nvidia-cuda-nvcc` (the extra `cuda`), or a toolkit's.
-It makes our kernels alone: Triton's settings, and what else it compiles in this process, stay as they are.
+ptxas before CUDA 13.3 loses registers there (see `ptx`), and Triton before 3.9 bundles one. A later one is used where
+one is found: that which the user names to Triton, that of the package `nvidia-cuda-nvcc` (the extra `cuda`), or a
+toolkit's. It makes our kernels alone: Triton's settings, and what else it compiles in this process, stay as they are.
 """
 
 from __future__ import annotations
@@ -24,6 +24,10 @@ from ninetoothed.runtime.selection.machine import Machine, generation_of
 
 # From this version of CUDA on, ptxas keeps the registers of a wgmma.
 SOUND = (13, 3)
+CURE = (
+    'from CUDA 13.3 on it keeps them: `pip install "nvidia-cuda-nvcc>=13.3"`, or let TRITON_PTXAS_PATH name such a '
+    "ptxas; the driver must support CUDA 13, too"
+)
 _DEFAULT_TOOLKIT = "/usr/local/cuda"
 
 
@@ -90,24 +94,14 @@ def of_triton() -> Assembler:
     return Assembler(tool.path, (int(major), int(minor)))
 
 
-def disassemble(cubin: bytes, has_tables: bool = False) -> str:
-    """Return the machine code of a cubin as text; has_tables: whether jumps to computed places tell which these are."""
-    # The analysis of data flow takes a third of the time, and adds nothing else to the text.
-    return _tool("nvdisasm", cubin, "--print-code", *(() if has_tables else ("--no-dataflow",)))
-
-
 def usage(cubin: bytes) -> str:
     """Return as text the registers and the memory that the functions of a cubin take."""
-    return _tool("cuobjdump", cubin, "--dump-resource-usage")
-
-
-def _tool(name: str, cubin: bytes, *options: str) -> str:
     from triton import knobs
 
     with tempfile.TemporaryDirectory() as directory:
         file = Path(directory) / "kernel.cubin"
         file.write_bytes(cubin)
-        return _output(getattr(knobs.nvidia, name).path, *options, str(file))
+        return _output(knobs.nvidia.cuobjdump.path, "--dump-resource-usage", str(file))
 
 
 def _is_named_by_user(own: Assembler) -> bool:

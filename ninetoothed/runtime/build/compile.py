@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from ninetoothed.backends.triton import Emitted, KernelArgument
-from ninetoothed.errors import AssemblerError, CompilationError, ResourceError
+from ninetoothed.errors import CompilationError, ResourceError
 from ninetoothed.runtime import missing, private_triton
 from ninetoothed.runtime.build import assembler, descriptors, disk_cache, gluon, triton_cache
 from ninetoothed.runtime.call_cache import FunctionBody
@@ -27,6 +27,10 @@ _LOG = logging.getLogger("ninetoothed")
 
 # Bytes that pointers are multiples of where they are known to be aligned.
 ALIGNMENT = 16
+
+
+class UnsoundCodeError(CompilationError):
+    """The assembler may lose registers of a kernel, which is to be compiled without wgmma."""
 
 
 def compile_kernel(
@@ -41,8 +45,8 @@ def compile_kernel(
 
     aligned: the parameters whose addresses are multiples of 16 bytes. uses_wgmma: whether a Hopper multiplies with its
     own instructions, or with those of the generation before.
-    Raises `CompilationError` for what Triton rejects, `AssemblerError` where the machine code would not do what the
-    text says, and `ResourceError` where the GPU lacks the shared memory.
+    Raises `CompilationError` for what Triton rejects, `UnsoundCodeError` where its assembler may spoil products of
+    Hopper's, and `ResourceError` where the GPU lacks the shared memory.
     """
     import triton  # noqa: F401 - what one lacks that is there is named below
 
@@ -57,14 +61,14 @@ def compile_kernel(
         from triton.backends.compiler import GPUTarget
 
         target = GPUTarget(gpu.generation.compiler, gpu.architecture, gpu.generation.warp_size)
-        kernel, lost = triton_cache.compile(_source(emitted, path, aligned), target, options)
+        kernel, is_sound = triton_cache.compile(_source(emitted, path, aligned), target, options)
     except Exception as error:
         raise CompilationError(
             f"Triton could not compile kernel `{emitted.name}` for {gpu} with {_show(options)}; its text is in "
             f"{path}\n{error}"
         ) from error
-    if lost:
-        raise AssemblerError(emitted.name, f"{gpu} with {_show(options)}", str(assembler.for_hopper()), lost)
+    if uses_wgmma and not is_sound:
+        raise UnsoundCodeError(f"{assembler.for_hopper()} may lose registers of kernel `{emitted.name}`")
     _LOG.info(
         "compiled kernel %s for %s with %s: %.2f s", emitted.name, gpu, _show(options), time.perf_counter() - began
     )
@@ -200,10 +204,6 @@ class CompiledKernel:
             missing.tell(f"registers that spill are not counted, which may choose a slower schedule: {error}")
             return dict.fromkeys(("REG", "STACK", "LOCAL"), 0)
         return {key: int(value) for key, value in re.findall(r"\b(REG|STACK|LOCAL|SHARED):(\d+)", text)}
-
-    def sass(self) -> str:
-        """Disassemble the machine code."""
-        return assembler.disassemble(self.asm["cubin"])
 
     def on(self, device: int) -> LoadedKernel:
         """Return the kernel loaded on a device, which must be the current one when this is called first."""

@@ -24,9 +24,9 @@ from pathlib import Path
 from typing import Any
 
 from ninetoothed.runtime import private_triton
-from ninetoothed.runtime.build import assembler, disk_cache
+from ninetoothed.runtime.build import assembler, disk_cache, ptx
+from ninetoothed.runtime.build.assembler import Assembler
 from ninetoothed.runtime.build.disk_cache import DiskRecord
-from ninetoothed.runtime.build.sound import sound
 from ninetoothed.runtime.missing import tell
 
 # Triton's settings are the process's.
@@ -35,41 +35,59 @@ _REDIRECTING = threading.RLock()
 
 @dataclass(frozen=True)
 class _Kept:
-    """A kernel in Triton's cache: its key there, a digest of it, and what its machine code loses."""
+    """A kernel in Triton's cache: its key there, a digest of it, and whether its machine code is sound."""
 
     hash: str
     digest: str
-    lost: tuple[str, ...]
+    is_sound: bool
 
     @classmethod
     def understood(cls, result: dict[str, Any]) -> _Kept | None:
-        kept = cls(result["hash"], result["digest"], tuple(result["lost"]))
-        return kept if all(isinstance(each, str) for each in (kept.hash, kept.digest, *kept.lost)) else None
+        kept = cls(result["hash"], result["digest"], result["is_sound"])
+        is_kept = isinstance(kept.hash, str) and isinstance(kept.digest, str) and isinstance(kept.is_sound, bool)
+        return kept if is_kept else None
 
 
-def compile(source: Any, target: Any, options: dict[str, Any]) -> tuple[Any, tuple[str, ...]]:
-    """Compile as `triton.compile`, unless an earlier process has, and tell what the code loses (see `build.wgmma`)."""
+def compile(source: Any, target: Any, options: dict[str, Any]) -> tuple[Any, bool]:
+    """Compile as `triton.compile`, unless an earlier process has, and tell whether the machine code is sound."""
     import triton
 
     chosen = assembler.for_architecture(target.arch)
     record = _record(source, target, options, chosen)
     if record is None:
-        return sound(triton.compile(source, target=target, options=options), chosen)
+        return _assembled(triton.compile(source, target=target, options=options), chosen)
     kept = record.read(_Kept.understood)
     kernel = None if kept is None else _load(source, kept, record.path)
     if kernel is not None:
-        return kernel, kept.lost
+        return kernel, kept.is_sound
     anew = _under_own_key(source)
     try:
-        kernel, lost = sound(triton.compile(anew, target=target, options=options), chosen)
+        kernel, is_sound = _assembled(triton.compile(anew, target=target, options=options), chosen)
     except OSError:
         with elsewhere():
-            kernel, lost = sound(triton.compile(anew, target=target, options=options), chosen)
+            kernel, is_sound = _assembled(triton.compile(anew, target=target, options=options), chosen)
     try:
-        record.write({"hash": kernel.hash, "digest": _digest(kernel), "lost": lost})
+        record.write({"hash": kernel.hash, "digest": _digest(kernel), "is_sound": is_sound})
     except (AttributeError, TypeError) as error:
         tell(f"kernels that this Triton compiles cannot be told apart, and no later process finds them: {error}")
-    return kernel, lost
+    return kernel, is_sound
+
+
+def _assembled(kernel: Any, chosen: Assembler | None) -> tuple[Any, bool]:
+    """Return a compiled kernel with machine code of an assembler, and whether it surely keeps all registers.
+
+    chosen: the assembler for its GPU; None to trust Triton's own. Only kernels whose products hold left operands in
+    registers are assembled anew, which are kept in Triton's cache under a key of its own.
+    """
+    if chosen is None or assembler.of_triton().is_sound:
+        return kernel, True
+    text = kernel.asm.get("ptx")  # it is not there where Triton was told to keep nothing but binaries
+    if text is None or not chosen.is_sound:
+        return kernel, text is not None and not ptx.keeps_left_operand(text)
+    if ptx.has_left_operands(text):
+        key = hashlib.sha256(f"{kernel.hash}-{chosen}".encode()).hexdigest()
+        kernel = private_triton.with_machine_code(kernel, key, chosen.assemble(text))
+    return kernel, True
 
 
 @contextmanager
@@ -99,7 +117,7 @@ def _digest(kernel: Any) -> str:
     return digest.hexdigest()
 
 
-def _record(source: Any, target: Any, options: dict[str, Any], chosen: assembler.Assembler | None) -> DiskRecord | None:
+def _record(source: Any, target: Any, options: dict[str, Any], chosen: Assembler | None) -> DiskRecord | None:
     """Say where Triton's key is kept; None where this Triton is left to itself."""
     key = private_triton.compilation_key(source, target, options)
     if key is None:

@@ -14,11 +14,13 @@ from ninetoothed import Tensor
 from ninetoothed.backends.gluon.form import COPIES, NAMES, TMA
 from ninetoothed.errors import CompilationError
 from ninetoothed.runtime import arguments, dispatch, executable, variants
-from ninetoothed.runtime.build import assembler, gluon, wgmma
+from ninetoothed.runtime.build import assembler, gluon, ptx as read_ptx
 from ninetoothed.runtime.selection import machine
 from ninetoothed_ops.kernels import sdpa
 from ninetoothed_ops.kernels.attention import blocks, rows
 from tests.conftest import needs_triton
+from tests.machine_code import sass
+from tests.machine_code.faults import faults
 
 
 def arrangement(query, key, value, slope, output):
@@ -270,7 +272,7 @@ def test_it_compiles_without_spills():
 
 def test_exponentials_run_beside_the_second_product():
     """Between the wait for the first product and that for both lie the exponentials of all weights of a thread."""
-    code = assembler.disassemble(compiled().asm["cubin"])
+    code = sass.disassembled(compiled())
     awaited = re.split(r"WARPGROUP\.DEPBAR\.LE gsb0, 0x1 ", code)[1:]
     beside = [each.partition("WARPGROUP.DEPBAR.LE gsb0, 0x0 ")[0] for each in awaited]
     assert len(beside) == 2 and all(each.count("MUFU.EX2") >= 64 and "HGMMA" not in each for each in beside)
@@ -280,9 +282,9 @@ def test_the_bundled_assembler_keeps_its_registers():
     """Warps find their tasks by a jump to a computed place, which is followed."""
     ptx = compiled().asm["ptx"]
     cubin = assembler.of_triton().assemble(ptx)
-    assert wgmma.is_needed(ptx) and "brx.idx" in ptx
-    assert wgmma.faults(ptx, assembler.disassemble(cubin, has_tables=True)) == ()
-    assert wgmma.faults(ptx, assembler.disassemble(cubin)) != ()
+    assert read_ptx.has_left_operands(ptx) and not read_ptx.keeps_left_operand(ptx) and "brx.idx" in ptx
+    assert faults(ptx, sass.of_cubin(cubin, has_tables=True)) == ()
+    assert faults(ptx, sass.of_cubin(cubin)) != ()
 
 
 # -- what stands behind them --

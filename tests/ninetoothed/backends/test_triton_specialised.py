@@ -8,6 +8,7 @@ from ninetoothed import Tensor
 from ninetoothed.runtime import dispatch, executable
 from ninetoothed.runtime.selection import machine
 from tests.conftest import needs_triton
+from tests.machine_code.sass import disassembled
 
 
 def tiled(input, output):
@@ -136,7 +137,7 @@ class TestCompiled:
     def sass(self, *arguments):
         kernel = copies()
         variant = dispatch.Launcher(kernel.definition).trace(arguments, {}, machine.H200)
-        return executable.GpuExecutable.compile(kernel.definition, variant).sass()
+        return disassembled(executable.GpuExecutable.compile(kernel.definition, variant))
 
     def test_vectors_where_strides_are_known(self):
         whole = self.sass(rows(30, 128), rows(30, 128))

@@ -11,6 +11,7 @@ from ninetoothed import Tensor
 from ninetoothed.runtime import dispatch, executable
 from ninetoothed.runtime.selection import machine
 from ninetoothed_ops.kernels import rms_norm, softmax
+from tests.machine_code.sass import disassembled
 
 
 def matrices(rows, columns, count=2):
@@ -94,7 +95,7 @@ def test_compiled():
     variant = dispatch.Launcher(kernel.definition).trace(arguments, {}, machine.H200)
     compiled = executable.GpuExecutable.compile(kernel.definition, variant)
     assert compiled.emitted.coarsening > 1 and compiled.kernel.metadata.num_warps == 4 and not compiled.spills
-    assert "LDG.E.128" in compiled.sass() and "STG.E.128" in compiled.sass()
+    assert "LDG.E.128" in disassembled(compiled) and "STG.E.128" in disassembled(compiled)
 
 
 @pytest.mark.parametrize("columns", (33, 128, 1000, 4097))

@@ -10,6 +10,7 @@ import torch
 import ninetoothed
 from ninetoothed import Tensor, passes
 from ninetoothed.runtime.selection import machine
+from tests.machine_code.sass import disassembled
 from tests.ninetoothed.applications import application_of
 from tests.ninetoothed.passes import interpret_exponentials
 
@@ -143,7 +144,7 @@ class TestCompiled:
         def counted(name):
             kernel = interpret_exponentials.make(getattr(interpret_exponentials, name))
             compiled_kernel = compiled(kernel, arguments(), monkeypatch, num_warps=4)
-            (round, *_) = bodies(compiled_kernel.sass())
+            (round, *_) = bodies(disassembled(compiled_kernel))
             return collections.Counter(re.findall(r"\s(FFMA|FMUL|MUFU\.EX2|FSETP)\b", "\n".join(round)))
 
         return counted

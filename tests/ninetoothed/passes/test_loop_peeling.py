@@ -10,6 +10,7 @@ from ninetoothed import Tensor
 from ninetoothed.passes import loop_peeling
 from ninetoothed.runtime.selection import machine
 from ninetoothed_ops.kernels import conv2d, long_rows, mm
+from tests.machine_code.sass import disassembled
 from tests.ninetoothed.products import blocked
 
 
@@ -203,7 +204,7 @@ def lengths(kernel):
     """The instructions of each loop, those that multiply matrices apart."""
     from tests.ninetoothed_ops.kernels.test_hopper import loops
 
-    found = list(loops(kernel.sass()))
+    found = list(loops(disassembled(kernel)))
     return [length for length, _ in found], [length for length, products in found if products]
 
 
@@ -219,7 +220,7 @@ class TestCompiled:
     def test_products_of_float32_are_copied_in_vectors_again(self, both, tf32):
         tile = {"blocks": (64, 128, 64), "num_warps": 4, "num_stages": 4}
         masked, bare = both(mm.make(), *padded(1000, 1000, 1001, torch.float32), **tile)
-        assert "LDGSTS.E.BYPASS.128" in bare.sass() and "LDGSTS.E.BYPASS.128" not in masked.sass()
+        assert "LDGSTS.E.BYPASS.128" in disassembled(bare) and "LDGSTS.E.BYPASS.128" not in disassembled(masked)
         (_, (before, *_)), (_, (after, *_)) = lengths(masked), lengths(bare)
         assert after < 0.65 * before
 

@@ -18,6 +18,7 @@ from ninetoothed.runtime import dispatch, executable
 from ninetoothed.runtime.selection import machine
 from ninetoothed.schedule import Schedule, StreamK
 from ninetoothed_ops.kernels import addmm, mm
+from tests.machine_code.sass import disassembled
 
 
 def halves(*shape):
@@ -141,7 +142,7 @@ def test_compiled(kernel):
     variant = dataclasses.replace(variant, selection=dataclasses.replace(variant.selection, schedule=chosen))
     compiled = executable.GpuExecutable.compile(made.definition, variant)
 
-    sass = compiled.sass()
+    sass = disassembled(compiled)
     assert not compiled.spills and all(name in sass for name in ("HGMMA", "UTMALDG", "ATOM"))
     # A whole tile, a quarter, and one of which the parts have met.
     assert sass.count("UTMASTG") >= 3

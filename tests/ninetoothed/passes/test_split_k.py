@@ -17,6 +17,7 @@ from ninetoothed.runtime.selection import machine
 from ninetoothed.runtime.selection.pattern import pattern_of
 from ninetoothed.schedule import Schedule, SplitK
 from ninetoothed_ops.kernels import addmm, mm, sdpa
+from tests.machine_code.sass import disassembled
 
 
 def halves(*shape):
@@ -139,7 +140,9 @@ def test_compiled():
     variant = dataclasses.replace(variant, selection=dataclasses.replace(variant.selection, schedule=configuration))
     compiled = executable.GpuExecutable.compile(kernel.definition, variant)
     assert compiled.emitted.buffers and not compiled.spills
-    assert "HGMMA" in compiled.sass() and "ATOM" in compiled.sass() and "UTMALDG" in compiled.sass()
+    assert (
+        "HGMMA" in disassembled(compiled) and "ATOM" in disassembled(compiled) and "UTMALDG" in disassembled(compiled)
+    )
 
 
 def test_parts_of_small_tiles_are_read_at_once():
@@ -152,6 +155,6 @@ def test_parts_of_small_tiles_are_read_at_once():
     assert isinstance(chosen.sharing, SplitK) and area <= 64 * 128
     vectors = area // (32 * chosen.num_warps) // 4
     assert (
-        executable.GpuExecutable.compile(kernel.definition, variant).sass().count("LDG.E.128")
+        disassembled(executable.GpuExecutable.compile(kernel.definition, variant)).count("LDG.E.128")
         == chosen.sharing.parts * vectors
     )

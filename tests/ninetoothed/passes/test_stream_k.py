@@ -16,6 +16,7 @@ from ninetoothed.runtime import dispatch, executable
 from ninetoothed.runtime.selection import machine
 from ninetoothed.schedule import Schedule, StreamK
 from ninetoothed_ops.kernels import mm
+from tests.machine_code.sass import disassembled
 
 
 def traced(n):
@@ -104,7 +105,7 @@ def test_compiled():
     variant = dataclasses.replace(variant, selection=dataclasses.replace(variant.selection, schedule=chosen))
     compiled = executable.GpuExecutable.compile(mm.make().definition, variant)
 
-    sass = compiled.sass()
+    sass = disassembled(compiled)
     assert not compiled.spills and all(name in sass for name in ("HGMMA", "UTMALDG", "UTMASTG", "ATOM"))
     # Parts are left and taken up by vectors, and both ways to end go through the copy engine.
     assert "STG.E.128" in sass and "LDG.E.128" in sass and sass.count("UTMASTG") == 2

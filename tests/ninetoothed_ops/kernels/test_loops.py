@@ -10,6 +10,7 @@ from tests.ninetoothed_ops.kernels.test_hopper import bodies, compiled, main_loo
 
 pytest.importorskip("triton")
 
+from tests.machine_code.sass import disassembled
 from tests.ninetoothed_ops.kernels import twins
 
 
@@ -24,7 +25,7 @@ def channels_last(*shape):
 def check(own, twin, **constants):
     """Compares the loops of one of our kernels and of a hand-written one with the same tiles."""
     by_hand = twins.compiled(twin, own, **constants)
-    ours, theirs = main_loop(own.sass()), main_loop(by_hand.sass())
+    ours, theirs = main_loop(disassembled(own)), main_loop(disassembled(by_hand))
     assert own.spills == 0 and "wgmma" in own.asm["ptx"] and "cp.async.bulk.tensor" in own.asm["ptx"]
     assert ours <= 1.1 * theirs, f"{ours} instructions, and {theirs} by hand"
 
@@ -63,7 +64,7 @@ def test_products(name, sharing, loops, monkeypatch):
         sharing, SplitK | StreamK
     )
     check(own, getattr(twins, "persistent_" * is_persistent + name.removesuffix("-turned")), **constants)
-    assert groups(own.sass().splitlines()) == loops
+    assert groups(disassembled(own).splitlines()) == loops
 
 
 @pytest.mark.parametrize("width, is_causal", ((64, False), (64, True), (128, False)))
@@ -82,7 +83,9 @@ def test_convolutions(monkeypatch):
 @pytest.mark.parametrize("width", (64, 128))
 def test_products_of_attention_wait_for_nothing_but_their_operands(width):
     """A wait is a loop of its own: what stands behind it cannot hide behind what stands before it."""
-    body = next(inside for inside in bodies(attention(width, False).sass()) if any("HGMMA" in each for each in inside))
+    body = next(
+        inside for inside in bodies(disassembled(attention(width, False))) if any("HGMMA" in each for each in inside)
+    )
     assert groups(body) == 2
     waits = [place for place, each in enumerate(body) if " BRA " in each]
     last = max(place for place, each in enumerate(body) if "HGMMA" in each)

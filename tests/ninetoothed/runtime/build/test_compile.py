@@ -12,6 +12,7 @@ from ninetoothed.runtime import dispatch
 from ninetoothed.runtime.build.compile import compile_kernel, write_module
 from ninetoothed.runtime.selection import machine
 from ninetoothed_ops.kernels import add, mm
+from tests.machine_code.sass import disassembled
 
 pytest.importorskip("triton")
 
@@ -53,7 +54,7 @@ def test_products_use_the_tensor_cores_and_spill_nothing(gpu):
 def test_elementwise_kernels_move_sixteen_bytes_at_once():
     kernel = compiled(add.make(1), halves(1 << 20), halves(1 << 20), 1.0, halves(1 << 20))
     assert "ld.global.v4.b32" in kernel.asm["ptx"] and "st.global.v4.b32" in kernel.asm["ptx"]
-    assert "LDG.E.128" in kernel.sass()
+    assert "LDG.E.128" in disassembled(kernel)
 
 
 def test_unaligned_memory_is_not_taken_to_be_aligned():

@@ -1,11 +1,14 @@
-"""Parse machine code for Hopper as nvdisasm prints it: control flow, and each instruction's registers."""
+"""Machine code for Hopper as nvdisasm prints it: control flow, and each instruction's registers."""
 
 from __future__ import annotations
 
 import re
+import subprocess
+import tempfile
 from dataclasses import replace
+from typing import Any
 
-from ninetoothed.runtime.build.code import Code, Instruction, Wgmma
+from tests.machine_code.code import Code, Instruction, Wgmma
 
 _SECTION = re.compile(r"^\s*\.section\s+\.text\.([\w$.]+),", re.MULTILINE)
 _LABEL = re.compile(r"([.$\w]+):")
@@ -24,6 +27,24 @@ _NO_RESULT = ("ST", "RED.", "BAR", "CALL", "NANOSLEEP", "WARPSYNC", "DEPBAR", "P
 _VARYING = ("SHFL", "VOTE", "MATCH", "REDUX", "S2R", "CS2R", "CALL")
 # They read parameters and spilled registers, which nothing else writes.
 _KNOWN_MEMORY = ("LDC", "ULDC", "LDL")
+
+
+def disassembled(compiled: Any) -> str:
+    """Return the machine code of a compiled kernel as text."""
+    return of_cubin(compiled.asm["cubin"])
+
+
+def of_cubin(cubin: bytes, has_tables: bool = False) -> str:
+    """Return machine code as text; has_tables: whether jumps to computed places tell which these are."""
+    from triton import knobs
+
+    with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
+        file.write(cubin)
+        file.flush()
+        # The analysis of data flow takes a third of the time, and adds nothing else to the text.
+        options = () if has_tables else ("--no-dataflow",)
+        command = (knobs.nvidia.nvdisasm.path, "--print-code", *options, file.name)
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
 def functions(text: str) -> dict[str, Code]:

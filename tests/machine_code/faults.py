@@ -1,4 +1,4 @@
-"""Verify that machine code for Hopper keeps the registers of its wgmmas, which run on while others follow.
+"""Faults of machine code for Hopper: registers of its wgmmas, which run on while others follow, that are lost.
 
 ptxas before CUDA 13.3 loses some (Triton issue 9433, pull request 11781):
 
@@ -20,8 +20,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ninetoothed.runtime.build import encoding, ptx, sass
-from ninetoothed.runtime.build.code import Code, Wgmma
+from tests.machine_code import ptx, sass
+from tests.machine_code.code import Code, Wgmma
 
 # Groups in flight are counted up to here; nobody waits for more.
 _MOST_GROUPS = 8
@@ -39,18 +39,10 @@ class Fault:
         return f"in `{self.function}`: {self.reason}"
 
 
-def is_needed(text: str) -> bool:
-    """Tell whether a PTX module has wgmmas whose left operands are in registers: others are not affected."""
-    return ptx.LEFT_IN_REGISTERS.search(text) is not None
-
-
-def faults(text: str, code: str | bytes) -> tuple[Fault, ...]:
-    """Compare a PTX module with its machine code: no faults prove that the machine code loses no register.
-
-    code: machine code as text; or a cubin, which takes little time, but faults found in it may not be real.
-    """
+def faults(text: str, code: str) -> tuple[Fault, ...]:
+    """Compare a PTX module with its machine code: no faults prove that the machine code loses no register."""
     try:
-        machine = encoding.functions(code) if isinstance(code, bytes) else sass.functions(code)
+        machine = sass.functions(code)
         source = ptx.functions(text)
         pairs = {name: (source.get(name, _NOTHING), machine.get(name, _NOTHING)) for name in {**source, **machine}}
         return tuple(

@@ -5,7 +5,7 @@ R4 to R7 hold the left operand of a product, R24 to R27 its accumulator; R40 to 
 
 import pytest
 
-from ninetoothed.runtime.build import wgmma
+from tests.machine_code.faults import faults
 
 LEFT, OTHER = "{%r1, %r2, %r3, %r4}", "{%r5, %r6, %r7, %r8}"
 
@@ -45,7 +45,7 @@ def looped(*after, before=(), ahead=()):
 
 
 def found(source, machine):
-    return [fault.reason for fault in wgmma.faults(source, machine)]
+    return [fault.reason for fault in faults(source, machine)]
 
 
 def called(*lines):
@@ -203,9 +203,5 @@ def test_every_function_is_looked_at():
     first = first.replace("R4, gdesc", "gdesc")
     assert found(source, first + second) == []
     lost = looped("FADD R4, R24, R25").replace("kernel", "second")
-    (fault,) = wgmma.faults(source, first + lost)
+    (fault,) = faults(source, first + lost)
     assert fault.function == "second"
-
-
-def test_products_that_read_shared_memory_alone_need_no_check():
-    assert wgmma.is_needed(ptx(product())) and not wgmma.is_needed(ptx(product("%rd3")))
