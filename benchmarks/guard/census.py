@@ -68,7 +68,7 @@ def _features(variant: Any, lowered: Any) -> Iterator[str]:
         yield "schedule: tiles by descriptors"
     if chosen.use_tma - described:
         yield "fallback: a descriptor that was asked for is not used"
-    if emitted.multi_axis_grid:
+    if len(emitted.grid) > 1:
         yield "schedule: a grid of several axes"
     if emitted.buffers:
         yield "schedule: a workspace"

@@ -18,6 +18,7 @@ from ninetoothed.passes import (
     dead_code,
     epilogue_subtile,
     exponentials,
+    grid,
     integer_guards,
     loop_peeling,
     overhang,
@@ -144,6 +145,10 @@ def _overlaps(state: ScheduledProgram, target: Target, schedule: Schedule) -> bo
     return schedule.overlaps and target.has_tma and not state.is_distributed
 
 
+def _grid(state: ScheduledProgram, target: Target, schedule: Schedule) -> ScheduledProgram:
+    return replace(state, grid=grid.place(state, schedule))
+
+
 # -- the passes --
 
 # On a program as it was traced, for every backend but for the targets that a pass names.
@@ -175,5 +180,6 @@ GPU = (
         "wgmma_operands",
         _where(lambda target: target.loses_wgmma_operands, _rewrites(wgmma_operands.keep_in_shared_memory)),
     ),
+    Pass("grid", _grid),
 )
 PASSES = PORTABLE + GPU

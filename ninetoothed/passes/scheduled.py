@@ -21,6 +21,20 @@ class Buffer:
 
 
 @dataclass(frozen=True)
+class Grid:
+    """An index map from the programs of a launch to tiles and their parts; see the pass `grid`.
+
+    launch: along each of its axes, the fastest varying first, the numbers whose product counts the programs.
+    names: integers that a program computes, each of those before it; none is negative.
+    tiles: how many there are, where a program takes one after another.
+    """
+
+    launch: tuple[tuple[Expr, ...], ...] = ((),)
+    names: tuple[tuple[str, Expr], ...] = ()
+    tiles: Expr | None = None
+
+
+@dataclass(frozen=True)
 class PassReport:
     """Report of one pass: its name, whether it applied, and the program after it."""
 
@@ -38,6 +52,7 @@ class ScheduledProgram:
     remainder: the tiles beyond whole waves, where these alone are shared out.
     coarsening: how many programs of the original grid one computes.
     is_overlapped: whether loops compute the second of two products a round late, so that it may run meanwhile.
+    grid: which tile, and which part of it, a program computes.
     reports: the passes that were run, in their order.
     """
 
@@ -47,6 +62,7 @@ class ScheduledProgram:
     remainder: Remainder | None = None
     coarsening: int = 1
     is_overlapped: bool = False
+    grid: Grid = Grid()
     reports: tuple[PassReport, ...] = ()
 
     @property

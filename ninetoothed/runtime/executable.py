@@ -201,10 +201,14 @@ def has_form(variant: TracedVariant) -> bool:
 
 
 def _lowered(variant: TracedVariant, schedule: Schedule, target: Target) -> LoweredVariant:
+    """Apply the passes for GPUs and print: in Gluon where products overlap, in Triton where that has no such form."""
+    given = variant.program.parameters
     scheduled = passes.run(variant.program, target, schedule, passes.GPU)
+    emitted = (gluon if scheduled.is_overlapped else triton).print_kernel(scheduled, given, schedule, target)
+    if emitted is None:
+        return _lowered(variant, replace(schedule, overlaps=False), target)
     reports = (passes.PassReport("before", True, variant.program), *scheduled.reports)
     dump(f"kernel {variant.program.name}: the passes for {variant.selection.gpu}", reports)
-    emitted = _printed(scheduled, variant, schedule, target)
     return LoweredVariant(emitted, _applied(schedule, scheduled, emitted), scheduled.reports)
 
 
@@ -221,15 +225,6 @@ def _applied(schedule: Schedule, scheduled: passes.ScheduledProgram, emitted: tr
             sharing = shared if "remainder_subtile" in applied else replace(shared, subtile_stages=0)
     warps = COARSENED_WARPS if scheduled.coarsening > 1 else schedule.num_warps
     return replace(schedule, sharing=sharing, num_warps=warps, overlaps=emitted.dialect == "gluon")
-
-
-def _printed(
-    scheduled: passes.ScheduledProgram, variant: TracedVariant, schedule: Schedule, target: Target
-) -> triton.Emitted:
-    """Print a program in Gluon where its products overlap and it has such a form, in Triton elsewhere."""
-    given = variant.program.parameters
-    overlapped = gluon.print_kernel(scheduled, given, schedule, target) if scheduled.is_overlapped else None
-    return overlapped or triton.print_kernel(scheduled, given, schedule, target)
 
 
 def schedule_of(variant: Variant) -> Schedule:

@@ -57,7 +57,7 @@ def print_kernel(
     form = form_of(program, tma_tiles.usable(program, target, schedule), schedule, tasks, names)
     if form is None:
         return None
-    module = _Module(_without_halves(program), schedule, target, form, arguments, names, half)
+    module = _Module(replace(scheduled, program=program), schedule, target, form, arguments, names, half)
     task = syntax.name(half) if tasks > 1 else syntax.number(0)
     compute = module.function("compute", program.body, ComputingWarps(form, task), tasks)
     copy = module.function("copy", form.copied, CopyingWarp(form))
@@ -69,12 +69,6 @@ def _touched(program: ir.Program) -> ir.Program:
     names = touched(program.body)
     kept = tuple(each for each in program.parameters if each.role != "tensor" or each.name in names)
     return replace(program, parameters=kept)
-
-
-def _without_halves(program: ir.Program) -> ir.Program:
-    """Return a program without the axis of halves, which tasks of one program count."""
-    kept = [(axis, extent) for axis, extent in zip(program.axes, program.grid, strict=True) if axis != HALF]
-    return replace(program, axes=tuple(axis for axis, _ in kept), grid=tuple(extent for _, extent in kept))
 
 
 @dataclass(frozen=True)
@@ -103,11 +97,10 @@ class _Module:
 
     arguments: what each argument that there may be is called. half: what the number of a task is called.
     used, descriptors: those that were needed so far.
-    is_spread: whether programs are counted along several axes of the launch.
     has_form: whether all that functions do has a form in Gluon.
     """
 
-    program: ir.Program
+    scheduled: ScheduledProgram
     schedule: Schedule
     target: Target
     form: Form
@@ -116,7 +109,6 @@ class _Module:
     half: str
     used: dict[str, None] = field(default_factory=dict)
     descriptors: dict = field(default_factory=dict)
-    is_spread: bool = False
     has_form: bool = True
 
     def __post_init__(self):
@@ -129,7 +121,7 @@ class _Module:
         """Print the function of some tasks."""
         name, context = self.names.fresh(wanted), self._context(body, dialect)
         context.variables[HALF] = syntax.name(self.half), 0
-        self.is_spread = grid.decompose(context, may_spread=True)
+        grid.enter(context, self.scheduled.grid)
         for ring in self._rings():
             context.append(syntax.assign(ring.count, syntax.call("tl.to_tensor", 0)))
         statements.block(context, ROOT, body, {})
@@ -144,14 +136,13 @@ class _Module:
 
     def emitted(self, title: str, functions: tuple[_Function, ...]) -> Emitted:
         """Put imports, the functions and the kernel that starts them together."""
-        program = self.program
+        program = self.scheduled.program
         arguments = tuple(argument_of(program, name, self.arguments[name]) for name in self._used())
         arguments = (*(descriptor_of(program, *each) for each in self.descriptors.values()), *arguments)
         body = [layouts.translated(each) for each in self._start(functions)]
         kernel = syntax.function(title, [argument.name for argument in arguments], body, "gluon.jit")
         texts = [_IMPORTS, *(each.text.rstrip() for each in functions), kernel.rstrip()]
-        extents = tuple(extent for extent in program.grid if extent != 1)
-        return Emitted(title, "\n\n\n".join(texts) + "\n", arguments, extents, self.is_spread, dialect="gluon")
+        return Emitted(title, "\n\n\n".join(texts) + "\n", arguments, self.scheduled.grid.launch, dialect="gluon")
 
     def _start(self, functions: tuple[_Function, ...]) -> Iterator[ast.stmt]:
         """Allocate the memory and share out the warps."""
@@ -166,12 +157,11 @@ class _Module:
 
     def _context(self, body: ir.Block, dialect: Dialect | None) -> EmitContext:
         return EmitContext(
-            self.program,
+            self.scheduled.program,
             replace(analyse(body), awaited=self.form.tiles),
-            self.schedule,
             self.target,
             names=self.names.copy(),
-            facts=self.program.facts,
+            facts=self.scheduled.program.facts,
             argument_names=self.arguments,
             descriptors=self.descriptors,
             used=self.used,
@@ -192,4 +182,4 @@ class _Module:
 
     def _columns(self) -> int:
         """Return the columns of the instruction: those that all products have."""
-        return min(dot.result.type.lanes[1] for dot in filter(is_dot, ir.walk(self.program.body)))
+        return min(dot.result.type.lanes[1] for dot in filter(is_dot, ir.walk(self.scheduled.program.body)))

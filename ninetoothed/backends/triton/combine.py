@@ -24,10 +24,8 @@ def text_of(context: EmitContext, operation: ir.Apply) -> ValueText:
 def _helper(context: EmitContext, combine: ir.Lambda) -> str:
     """Print the combining function, unless an equal one is there, and return its name."""
     body = combine.body
-    inner = EmitContext(
-        context.program, analyse(body, combine.arguments, combine.yields), context.schedule, context.target,
-        helpers=context.helpers,
-    )  # fmt: skip
+    analysis = analyse(body, combine.arguments, combine.yields)
+    inner = EmitContext(context.program, analysis, context.target, helpers=context.helpers)
     parameters = []
     for index, argument in enumerate(combine.arguments):
         parameters.append(inner.names.fresh(argument.hint or f"value_{index}"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ninetoothed import ir
@@ -15,7 +16,6 @@ from ninetoothed.errors import UnsupportedError
 from ninetoothed.expr import Expr, Facts
 from ninetoothed.passes.target import Target
 from ninetoothed.passes.tma_tiles import TmaTile
-from ninetoothed.schedule import Schedule
 
 if TYPE_CHECKING:
     from ninetoothed.backends.triton.variables import OperationPlace
@@ -94,7 +94,6 @@ class EmitContext:
     """The state of one emission.
 
     variables: the texts of integers, with the depth of the block in which each is known.
-    zeros: program indices that are always 0.
     used: the kernel arguments that the text mentions, by their names in the program.
     tma_tiles: the accesses that go through descriptors. descriptors: the arguments for these, and a tile of each.
     combines: the names of the combining functions among `helpers`, by their texts under one name.
@@ -103,13 +102,11 @@ class EmitContext:
 
     program: ir.Program
     analysis: Analysis
-    schedule: Schedule
     target: Target
     names: NameTable = field(default_factory=NameTable)
     scopes: list[TextBlock] = field(default_factory=lambda: [TextBlock()])
     texts: ValueTexts = field(default_factory=ValueTexts)
     variables: dict[str, tuple[ast.expr, int]] = field(default_factory=dict)
-    zeros: dict[str, int] = field(default_factory=dict)
     facts: Facts = field(default_factory=Facts)
     used: dict[str, None] = field(default_factory=dict)
     tma_tiles: Mapping[ir.Operation, TmaTile] = field(default_factory=dict)
@@ -122,6 +119,11 @@ class EmitContext:
     # Parameters written, and read, since the last barrier: each with an access, or its key.
     written: frozenset[tuple[str, Any]] = frozenset()
     read: frozenset[tuple[str, Any]] = frozenset()
+
+    @cached_property
+    def zeros(self) -> dict[str, int]:
+        """The program indices that are always 0."""
+        return {axis: 0 for axis, extent in zip(self.program.axes, self.program.grid, strict=True) if extent == 1}
 
     @property
     def depth(self) -> int:

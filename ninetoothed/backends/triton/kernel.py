@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import math
 import re
 from dataclasses import dataclass, replace
 
@@ -42,17 +43,16 @@ class KernelArgument:
 class Emitted:
     """A module of text with one kernel, `name`, which takes `arguments`.
 
-    Descriptors come first among the arguments. grid: how many programs there are along each axis, those with one left
-    out. multi_axis_grid: whether these are axes of the launch (see `grid`), or one is. persistent: whether fewer
-    programs than tiles will do. coarsening: how many programs of the original grid each computes. buffers: memory that
-    the kernel takes beside what it is called with, by the names of arguments. dialect: "triton" or "gluon".
+    Descriptors come first among the arguments. grid: the programs along each axis of a launch, as `Grid` has them.
+    persistent: whether fewer programs than tiles will do. coarsening: how many programs of the original grid each
+    computes. buffers: memory that the kernel takes beside what it is called with, by the names of arguments. dialect:
+    "triton" or "gluon".
     """
 
     name: str
     source: str
     arguments: tuple[KernelArgument, ...]
-    grid: tuple[Expr, ...]
-    multi_axis_grid: bool = False
+    grid: tuple[tuple[Expr, ...], ...]
     persistent: bool = False
     coarsening: int = 1
     buffers: tuple[Buffer, ...] = ()
@@ -64,8 +64,8 @@ class Emitted:
 
     def programs(self, integers: dict[str, int], most: int | None = None) -> tuple[int, int, int]:
         """Count the programs along each axis for these values of the run-time sizes, `most` where fewer will do."""
-        extents = [max(extent.evaluate(integers), 0) for extent in self.grid]
-        count, second, third = grid.launched(extents, self.multi_axis_grid)
+        axes = [math.prod(max(extent.evaluate(integers), 0) for extent in axis) for axis in self.grid]
+        count, second, third = (*axes, 1, 1)[:3]
         return min(count, most) if self.persistent and most else count, second, third
 
 
@@ -86,27 +86,21 @@ def print_kernel(
 
     given: the parameters with the dimensions that they had before.
     """
-    program, remainder = scheduled.program, scheduled.remainder
-    is_persistent = scheduled.persistent_loop is not None
+    program = scheduled.program
     names = argument_names(program, given)
     title = syntax.identifier(program.name)
     tiles = tma_tiles.usable(program, target, schedule)
     analysis = replace(analyse(program.body), awaited=tiles)
-    context = EmitContext(
-        program, analysis, schedule, target, facts=program.facts, argument_names=names, tma_tiles=tiles
-    )
+    context = EmitContext(program, analysis, target, facts=program.facts, argument_names=names, tma_tiles=tiles)
     context.names.take(title, *names.values())
-    if is_persistent:
-        grid.enter_tile_loop(context)
-    is_spread = grid.decompose(context, not is_persistent and remainder is None, remainder)
+    grid.enter(context, scheduled.grid)
     statements.block(context, ROOT, program.body, {})
-    if is_persistent:
-        grid.leave_tile_loop(context, grid.count(context))
+    grid.leave(context, scheduled.grid)
     arguments = tuple(argument_of(program, name, names[name]) for name in names if name in context.used)
     arguments = (*(descriptor_of(program, name, tile) for name, tile in context.descriptors.values()), *arguments)
-    extents = tuple(extent for extent in program.grid if extent != 1) if remainder is None else (remainder.programs,)
-    source = _module(context, title, arguments)
-    return Emitted(title, source, arguments, extents, is_spread, is_persistent, scheduled.coarsening, scheduled.buffers)
+    placed, source = scheduled.grid, _module(context, title, arguments)
+    is_persistent = placed.tiles is not None
+    return Emitted(title, source, arguments, placed.launch, is_persistent, scheduled.coarsening, scheduled.buffers)
 
 
 def _module(context: EmitContext, title: str, arguments: tuple[KernelArgument, ...]) -> str:

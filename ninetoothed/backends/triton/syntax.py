@@ -28,7 +28,7 @@ _COMPARISONS = {"==": ast.Eq, "!=": ast.NotEq, "<": ast.Lt, "<=": ast.LtE, ">": 
 
 # Names that the emitted text itself uses, and builtins that a reader would not want shadowed.
 RESERVED = frozenset(
-    {*keyword.kwlist, "triton", "tl", "libdevice", "range", "float", "pid", "whole_power"}
+    {*keyword.kwlist, "triton", "tl", "libdevice", "range", "float", "whole_power"}
     | {"abs", "all", "any", "bool", "filter", "hash", "id", "int", "len", "map", "max", "min", "next", "pow", "print"}
     | {"round", "slice", "sorted", "str", "sum", "tuple", "type", "zip"}
 )

@@ -139,6 +139,6 @@ class TestWhichAccesses:
 
 def test_how_many_programs():
     text = emitted(mm.make(), *square(4096), persistent=True)
-    sizes = {name: 4096 for extent in text.grid for name in extent.variables}
+    sizes = {name: 4096 for axis in text.grid for extent in axis for name in extent.variables}
     assert [text.programs(sizes, most)[0] for most in (None, 132, 1000)] == [32 * 16, 132, 512]
     assert emitted(mm.make(), *square(4096)).programs(sizes, 132) == (512, 1, 1)

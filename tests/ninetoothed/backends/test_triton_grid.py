@@ -6,7 +6,6 @@ import torch
 
 import ninetoothed
 from ninetoothed import Tensor
-from ninetoothed.backends.triton import grid
 from ninetoothed.runtime import dispatch, executable
 from ninetoothed.runtime.selection import machine
 from ninetoothed_ops.kernels import mm
@@ -36,6 +35,10 @@ def emitted(kernel, *arguments):
     variant = dispatch.launcher_of(kernel).trace(arguments, {}, machine.H200)
     values = dict(variant.selection.values)
     return executable.emitted_for(variant), values
+
+
+def is_spread(text):
+    return len(text.grid) > 1
 
 
 def indices(text):
@@ -85,7 +88,7 @@ pid_4 = tl.program_id(0)
 )
 def test_how_many_are_launched(shape, expected):
     text, values = emitted(copy(len(shape)), *both(*shape))
-    assert text.programs(values) == expected and text.multi_axis_grid == (len(shape) > 1)
+    assert text.programs(values) == expected and is_spread(text) == (len(shape) > 1)
 
 
 def test_one_along_an_axis_takes_none_of_the_launch():
@@ -96,13 +99,13 @@ def test_one_along_an_axis_takes_none_of_the_launch():
 def test_more_than_a_launch_has_along_its_outer_axes():
     for shape, fits in (((65535, 2), True), ((65536, 2), False), ((256, 256, 2), False), ((2, 2**20), True)):
         text, values = emitted(copy(len(shape)), *both(*shape))
-        assert text.multi_axis_grid == fits and ("tl.program_id(1)" in text.source) == fits, shape
+        assert is_spread(text) == fits and ("tl.program_id(1)" in text.source) == fits, shape
         assert fits or text.programs(values) == (65536, 1, 1)
 
 
 def test_grouped_programs_are_counted_along_one_axis():
     text, values = emitted(mm.make(), *(torch.empty(1024, 1024, dtype=torch.float16) for _ in range(3)))
-    assert not text.multi_axis_grid and text.programs(values)[1:] == (1, 1)
+    assert not is_spread(text) and text.programs(values)[1:] == (1, 1)
 
 
 @pytest.mark.parametrize(("rows", "columns", "depth"), [(16, 28672, 4096), (28672, 16, 4096), (16, 2048, 28672)])
@@ -112,11 +115,6 @@ def test_one_row_of_tiles_needs_no_groups(rows, columns, depth):
     text, values = emitted(mm.make(), lhs, rhs.t(), output)
     parts = dispatch.launcher_of(mm.make()).trace((lhs, rhs.t(), output), {}, machine.H200).selection.schedule.parts
     across, along, outer = text.programs(values)
-    assert text.multi_axis_grid and 1 in (across, along) and outer == parts
+    assert is_spread(text) and 1 in (across, along) and outer == parts
     assert (parts > 1) == (depth > 4096) and ("program_id(2)" in text.source) == (parts > 1)
     assert "group_rows" not in text.source
-
-
-def test_launched():
-    assert grid.launched((), False) == (1, 1, 1) and grid.launched((5, 3), False) == (15, 1, 1)
-    assert grid.launched((5, 3), True) == (3, 5, 1) and grid.launched((2, 4, 5, 3), True) == (3, 5, 8)

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from ninetoothed.backends.triton import emit
-from ninetoothed.passes.heaviest_first import grows_with
+from ninetoothed.passes.grid import grows_with
 from ninetoothed.runtime import dispatch
 from ninetoothed.runtime.selection import machine
 from ninetoothed.schedule import Schedule

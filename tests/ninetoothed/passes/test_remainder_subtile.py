@@ -52,11 +52,11 @@ class GoldenTest(expecttest.TestCase):
     ctas_per_tile = is_cut * tl.maximum(tl.minimum(33 // tl.maximum(spare, 1), 1), 1) * 4 + 1 - is_cut
     whole = tiles - spare
     beyond = tl.maximum(pid - whole, 0)
-    parts = tl.where(pid < whole, 1, ctas_per_tile)
+    parts = tl.minimum(ctas_per_tile, tl.maximum(pid + 1 - whole, 0) * 4 + 1)
     part = beyond % ctas_per_tile
     slot = beyond // ctas_per_tile
     tile = tl.minimum(pid, whole) + slot
-    group_size = 8 * columns
+    group_size = columns * 8
     first_row = tile // group_size * 8
     group_rows = tl.minimum(rows - first_row, 8)
     pid_0 = first_row + tile % group_size % group_rows

@@ -46,7 +46,7 @@ def add(input_ptr, other_ptr, alpha, output_ptr, input_size_0):
 def addmm(mat1_desc, mat2_desc, input_desc, output_desc, beta, alpha, input_size_0, input_size_1, mat1_size_1):
     rows = tl.cdiv(input_size_0, 128)
     columns = tl.cdiv(input_size_1, 256)
-    group_size = 8 * columns
+    group_size = columns * 8
     for pid in tl.range(tl.program_id(0), rows * columns, tl.num_programs(0), flatten=True):
         first_row = pid // group_size * 8
         group_rows = tl.minimum(rows - first_row, 8)
@@ -76,8 +76,8 @@ def addmm(mat1_desc, mat2_desc, input_desc, output_desc, beta, alpha, input_size
 def bmm(input_desc, other_desc, output_desc, input_size_0, input_size_1, input_size_2, other_size_2):
     rows = tl.cdiv(input_size_1, 128)
     columns = tl.cdiv(other_size_2, 256)
-    group_size = 8 * columns
-    for pid in tl.range(tl.program_id(0), input_size_0 * rows * columns, tl.num_programs(0), flatten=True):
+    group_size = columns * 8
+    for pid in tl.range(tl.program_id(0), rows * columns * input_size_0, tl.num_programs(0), flatten=True):
         tile = pid % (rows * columns)
         first_row = tile // group_size * 8
         group_rows = tl.minimum(rows - first_row, 8)
@@ -104,11 +104,10 @@ def bmm(input_desc, other_desc, output_desc, input_size_0, input_size_1, input_s
 def conv2d(input_ptr, weight_ptr, bias_ptr, output_ptr, input_size_0, output_size_0):
     pid = tl.program_id(0)
     rows = tl.cdiv(input_size_0 * 9, 4)
-    group_size = 64
-    first_row = pid // group_size * 8
+    first_row = pid // 64 * 8
     group_rows = tl.minimum(rows - first_row, 8)
-    pid_1 = first_row + pid % group_size % group_rows
-    pid_2 = pid % group_size // group_rows
+    pid_1 = first_row + pid % 64 % group_rows
+    pid_2 = pid % 64 // group_rows
     accumulator = tl.zeros((64, 64), tl.float32)
     input_index = pid_1 * 64 + tl.arange(0, 64)
     input_index_0 = input_index // 144
@@ -149,7 +148,7 @@ def conv2d(input_ptr, weight_ptr, bias_ptr, output_ptr, input_size_0, output_siz
 def mm(input_desc, other_desc, output_desc, input_size_0, input_size_1, other_size_1):
     rows = tl.cdiv(input_size_0, 128)
     columns = tl.cdiv(other_size_1, 256)
-    group_size = 8 * columns
+    group_size = columns * 8
     for pid in tl.range(tl.program_id(0), rows * columns, tl.num_programs(0), flatten=True):
         first_row = pid // group_size * 8
         group_rows = tl.minimum(rows - first_row, 8)
