@@ -96,6 +96,11 @@ class Builder:
             self._blocks.pop()
 
     @property
+    def is_nested(self) -> bool:
+        """Tell whether operations go into a block of another: of a loop, say."""
+        return len(self._blocks) > 1
+
+    @property
     def top(self) -> ir.Block:
         """The operations of the outermost block."""
         return tuple(self._blocks[0])

@@ -144,12 +144,17 @@ def _range(context: TraceContext, scope: Scope, node: ast.expr) -> Any:
 
 
 def _unrolled_range(context: TraceContext, bounds: tuple[Any, ...], is_static: bool) -> range | None:
-    """Return the range of a loop to unroll: a static one, or a short one where no operation may be emitted."""
+    """Return the range of a loop to unroll: a static one, one of a single round within another block, or a short one
+    where no operation may be emitted.
+    """
     known = [bound for bound in bounds if isinstance(bound, int)]
     is_known = len(known) == len(bounds)
     if is_static and not is_known:
         raise context.error("the bounds of `ntl.static_range` must be known when compiling; use `range`")
-    may_unroll = is_static or (context.builder.forbids_emission and is_known and len(range(*known)) <= MAX_UNROLLED)
+    if not is_known:
+        return None
+    rounds, is_pure = len(range(*known)), context.builder.forbids_emission
+    may_unroll = is_static or (is_pure and rounds <= MAX_UNROLLED) or (rounds == 1 and context.builder.is_nested)
     return range(*known) if may_unroll else None
 
 

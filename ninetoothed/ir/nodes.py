@@ -207,6 +207,7 @@ class For(Loop):
     hints: keywords for the backend (`num_stages`, `flatten`, ...).
     merge: combines the results of two parts of the rounds, each of which started from `initial`; None where the rounds
         may not be shared out.
+    counters: further counters, each with what it is in a round: `i` and `head`, with `step // 8` and `step % 8`.
     """
 
     variable: str
@@ -216,6 +217,7 @@ class For(Loop):
     bindings: Bindings = ()
     hints: tuple[tuple[str, Any], ...] = ()
     merge: Lambda | None = None
+    counters: tuple[tuple[str, Expr], ...] = ()
 
 
 @dataclass(frozen=True, eq=False)

@@ -274,6 +274,8 @@ class _Printer:
                 hints = "".join(f", {name}={value!r}" for name, value in operation.hints)
                 hints += f", merge={operation.merge.name}" if operation.merge else ""
                 self.line(depth, f"for {variable} in range({written}{hints}){self.carried(operation)}:")
+                for name, e in operation.counters:
+                    self.line(depth + 1, f"{name} = {e.subs(shown)}")
                 self.body(operation.body, operation.yields, depth)
             case While():
                 self.line(depth, f"while {self.name(operation.condition)}{self.carried(operation)}:")

@@ -121,6 +121,7 @@ class Rewriter:
         parts: dict[str, Any] = {}
         if isinstance(loop, For):
             parts = {name: self.at(getattr(loop, name)) for name in ("start", "stop", "step")}
+            parts["counters"] = tuple((name, self.at(e)) for name, e in loop.counters)
             parts["bindings"] = self.bindings(loop.bindings)
             parts["merge"] = loop.merge and self.function(loop.merge)
         entered = self._all(loop.initial), self._all_new(loop.arguments)

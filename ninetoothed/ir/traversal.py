@@ -66,8 +66,8 @@ def expressions(operation: Operation) -> tuple[Expr, ...]:
             return (e,)
         case Load(access=access) | Store(access=access):
             return access.expressions
-        case For(start=start, stop=stop, step=step):
-            return start, stop, step
+        case For(start=start, stop=stop, step=step, counters=counters):
+            return start, stop, step, *(e for _, e in counters)
     return ()
 
 
@@ -75,6 +75,7 @@ def integers(operation: Operation) -> frozenset[str]:
     """Return the names in an operation's expressions that are known outside it: no lanes and no bound values."""
     own = operation.access if isinstance(operation, Load | Store) else operation
     local = {lane.name for lane in getattr(own, "lanes", ())} | {name for name, _ in getattr(own, "bindings", ())}
+    local |= {operation.variable} if isinstance(operation, For) else set()
     return frozenset().union(*(e.variables for e in expressions(operation))) - local
 
 

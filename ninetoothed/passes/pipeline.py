@@ -18,6 +18,7 @@ from ninetoothed.passes import (
     dead_code,
     epilogue_subtile,
     exponentials,
+    flat_loops,
     grid,
     integer_guards,
     loop_peeling,
@@ -160,6 +161,7 @@ PORTABLE = (
 # For GPUs.
 GPU = (
     Pass("collapse_dimensions", _rewrites(collapse_dimensions.collapse)),
+    Pass("flat_loops", _rewrites(flat_loops.flatten)),
     Pass("exponentials", _rewrites(exponentials.to_base_two)),
     Pass("contraction", _rewrites(contraction.contract)),
     Pass("dead_code", _rewrites(dead_code.remove)),

@@ -127,12 +127,13 @@ def application(
 
         key_total += ntl.dot(ntl.cast(slopes, query.dtype.dtype), query[i])
 
-    for head in range(query.shape[0]):
-        if is_causal:
-            for i in range(first, whole):
+    if is_causal:
+        for i in range(first, whole):
+            for head in range(query.shape[0]):
                 take_in((head, i), key_total, value_total, True)
 
-        for i in range(whole, stop):
+    for i in range(whole, stop):
+        for head in range(query.shape[0]):
             take_in((head, i), key_total, value_total, False)
 
     key_grad = key_total * scale

@@ -132,7 +132,8 @@ def argument_names(program: ir.Program, given: tuple[ir.Parameter, ...]) -> dict
                 for name in sorted(e.variables):
                     names.setdefault(name, f"{parameter.name}_{what}_{d}")
     mentioned = set().union(*(e.variables for e in program.grid), *map(ir.integers, ir.walk(program.body)))
-    counters = {operation.variable for operation in ir.walk(program.body) if isinstance(operation, ir.For)}
+    loops = [operation for operation in ir.walk(program.body) if isinstance(operation, ir.For)]
+    counters = {name for loop in loops for name in (loop.variable, *dict(loop.counters))}
     for name in sorted(mentioned - names.keys() - counters - set(program.axes)):
         names[name] = re.sub(r"^ninetoothed_tensor_\d+_", "", name)
     return _distinct(names)

@@ -234,8 +234,10 @@ def _for(context: EmitContext, operation: ir.For, place: OperationPlace) -> None
     context.facts = _with_counter(context, operation)
     barriers.before_rounds(context, operation)
     context.scopes.append(_round(context, operation, names))
-    counter = context.fresh(re.sub(r"_\d+$", "", operation.variable), (dtypes.int32, ()))
-    context.variables[operation.variable] = (syntax.name(counter), context.depth)
+    counter = _counter(context, operation.variable)
+    for name, e in operation.counters:
+        node = printer.scalar(e)
+        context.append(syntax.assign(_counter(context, name), node))
     block(context, key, operation.body, targets_of(context, key, names, operation.yields))
     body = _leave_loop(context, operation, names)
     context.facts = outer_facts
@@ -249,6 +251,13 @@ def _for(context: EmitContext, operation: ir.For, place: OperationPlace) -> None
     hints = {**hoisting.hints(context, operation), **trip_count.hints(operation, outer_facts)}
     iterator = syntax.call("tl.range" if hints else "range", *bounds, **hints)
     context.append(ast.For(syntax.name(counter), iterator, body or [ast.Pass()], [], lineno=0))
+
+
+def _counter(context: EmitContext, name: str) -> str:
+    """Name a counter of the round that has begun."""
+    counter = context.fresh(re.sub(r"_\d+$", "", name), (dtypes.int32, ()))
+    context.variables[name] = (syntax.name(counter), context.depth)
+    return counter
 
 
 def _range_arguments(printer: TilePrinter, operation: ir.For) -> list[ast.expr]:
