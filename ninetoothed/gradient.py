@@ -23,7 +23,7 @@ from ninetoothed.errors import ArgumentTypeError, GradientError, shortens_traceb
 from ninetoothed.expr import Expr, as_expr, cdiv
 from ninetoothed.operands import several, shape_text
 from ninetoothed.tensor import Tensor
-from ninetoothed.tiling import are_alike, tilings
+from ninetoothed.tiling import cut_alike, tilings
 from ninetoothed.wording import near
 
 ArrangementFunction = Callable[..., tuple[Any, ...]]
@@ -311,7 +311,7 @@ def _check_places(owner: _Operand, operand: _Operand) -> None:
         theirs, ours = ([n for place, n in each.places.items() if place[0] == level] for each in (operand, owner))
         if level and not theirs:
             continue
-        are_cut_alike = all(are_alike(cut[a], own[b]) for a, b in zip(theirs, ours, strict=False))
+        are_cut_alike = all(cut_alike(cut[a], own[b]) is not None for a, b in zip(theirs, ours, strict=False))
         if len(theirs) != len(ours) or (level and not are_cut_alike):
             shapes = [shape_text(each.forward.levels[level]) for each in (owner, operand)]
             what = f"its level {level} is of shape {shapes[0]}, and that of `{operand.forward.source.name}` {shapes[1]}"

@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from ninetoothed.arrangement import Arrangement, Size, Step
 from ninetoothed.expr import Expr, as_expr, cdiv, const
@@ -42,6 +43,7 @@ class Tiling:
         return self.size if self.is_whole else cdiv(self.size, self.block)
 
 
+AnyTiling = TypeVar("AnyTiling", bound=Tiling)
 # The tilings whose tiles, in all combinations, a dimension counts, the outermost first; of one tile there are none.
 Tilings = tuple[Tiling, ...]
 
@@ -65,10 +67,14 @@ def count(dimension: Tilings) -> Expr:
     return math.prod((tiling.count for tiling in dimension), start=const(1))
 
 
-def are_alike(a: Tilings, b: Tilings) -> bool:
-    """Tell whether dimensions are cut by the same blocks, so that they agree only if their sizes do."""
-    pairs = zip(a, b, strict=False)
-    return len(a) == len(b) and all(x.is_plain and y.is_plain and x.block == y.block for x, y in pairs)
+def cut_alike(a: Sequence[AnyTiling], b: Sequence[AnyTiling]) -> tuple[tuple[AnyTiling, AnyTiling], ...] | None:
+    """Pair the tilings of dimensions that the same blocks cut: their tiles agree just where the sizes of pairs do.
+
+    x.tile((B,)), y.tile((B,))    x_size_0 by B, y_size_0 by B
+    x.tile((B,)), y.tile((C,))    None
+    """
+    is_same = [each.block for each in a] == [each.block for each in b] and all(each.is_plain for each in (*a, *b))
+    return tuple(zip(a, b, strict=True)) if is_same else None
 
 
 def squeezed(arrangement: Arrangement) -> Iterator[Tiling]:

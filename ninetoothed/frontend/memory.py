@@ -22,7 +22,7 @@ from ninetoothed.ir import Access, Lane, TileType, Value
 from ninetoothed.lowering import lower, with_axes
 from ninetoothed.operands import shape_text
 from ninetoothed.specialisation import ArgumentClass
-from ninetoothed.tiling import are_alike
+from ninetoothed.tiling import cut_alike
 
 
 def shape(context: TraceContext, ref: TileRef) -> tuple[Expr, ...]:
@@ -194,11 +194,11 @@ def _check_counter(context: TraceContext, counted: Dimension, taken: Dimension) 
     a, b = (as_expr(size) for size in sizes)
     message = f"{other!r} is indexed by the counter of a loop over the tiles of {name!r}, "
     are_single = all(size == 1 for level in context.levels[taken.parameter][taken.level + 1 :] for size in level)
-    tilings = [own[d.parameter][d.level][d.dim] for d in (counted, taken)]
+    pairs = cut_alike(*(own[d.parameter][d.level][d.dim] for d in (counted, taken)))
     if are_single:
         context.require(maximum(a, b), b, message + "and has fewer")
-    elif are_alike(*tilings):
-        for x, y in zip(*tilings, strict=True):
+    elif pairs is not None:
+        for x, y in pairs:
             context.require(x.size, y.size, message + f"and both are cut into tiles of {x.block}")
     else:
         context.require(a, b, message + "and has another number of tiles")

@@ -16,22 +16,20 @@ from typing import TYPE_CHECKING
 
 from ninetoothed.definition import KernelDefinition
 from ninetoothed.errors import SizeError
-from ninetoothed.expr import Expr
+from ninetoothed.expr import const
 from ninetoothed.expr.sizes import evaluate
 from ninetoothed.symbol import leaves_of
-from ninetoothed.tiling import Tiling
+from ninetoothed.tiling import Tiling, cut_alike
 
 if TYPE_CHECKING:
     from ninetoothed.runtime.specialise_plan import SpecialisationPlan
 
 
-@dataclass(frozen=True)
-class _Cut:
-    """A tiling in a call: the number of elements, and the block but for what is not chosen yet."""
+@dataclass(frozen=True, kw_only=True)
+class _Cut(Tiling):
+    """A tiling with the numbers of a call, but for blocks that are not chosen yet; `formula` has none of them."""
 
-    tiling: Tiling
-    size: int
-    block: Expr
+    formula: Tiling
 
 
 def check_agreement(plan: SpecialisationPlan, values: Mapping[str, int]) -> None:
@@ -51,24 +49,20 @@ def _unequal(own: Sequence[_Cut], others: Sequence[_Cut]) -> tuple[tuple[_Cut, _
 
 def _cuts(tilings: Sequence[Tiling], values: Mapping[str, int], fixed: Mapping[str, int]) -> tuple[_Cut, ...]:
     """Return the cuts into more than single elements, whose numbers say it all."""
-    cuts = (_Cut(tiling, evaluate(tiling.size, values), tiling.block.subs(fixed)) for tiling in tilings)
-    return tuple(cut for cut in cuts if cut.block != 1)
+    sizes = (const(evaluate(tiling.size, values)) for tiling in tilings)
+    cuts = (_Cut(size, each.block.subs(fixed), formula=each) for size, each in zip(sizes, tilings, strict=True))
+    return tuple(cut for cut in cuts if not cut.is_whole)
 
 
 def _pairings(own: Sequence[_Cut], others: Sequence[_Cut]) -> list[tuple[tuple[_Cut, _Cut], ...]]:
     """List the ways to pair cuts by one block: all of them, less those of one element, or else as many as can be."""
-    if _blocks(own) == _blocks(others):
-        shapes = (own, others), ([cut for cut in own if cut.size != 1], [cut for cut in others if cut.size != 1])
-        return [tuple(zip(*pair, strict=True)) for pair in shapes if _blocks(pair[0]) == _blocks(pair[1])]
+    if cut_alike(own, others) is not None:
+        larger = [cut for cut in own if cut.size != 1], [cut for cut in others if cut.size != 1]
+        return [pairs for both in ((own, others), larger) if (pairs := cut_alike(*both)) is not None]
     parts = ([p for n in range(len(cuts) + 1) for p in itertools.combinations(cuts, n)] for cuts in (own, others))
-    alike = (pair for pair in itertools.product(*parts) if _blocks(pair[0]) == _blocks(pair[1]))
-    found = [tuple(zip(*pair, strict=True)) for pair in alike]
+    found = [pairs for both in itertools.product(*parts) if (pairs := cut_alike(*both)) is not None]
     most = max(map(len, found))
     return [pairs for pairs in found if len(pairs) == most]
-
-
-def _blocks(cuts: Sequence[_Cut]) -> list[Expr]:
-    return [cut.block for cut in cuts]
 
 
 def _disagreement(definition: KernelDefinition, first: tuple[str, _Cut], second: tuple[str, _Cut]) -> SizeError:
@@ -76,9 +70,9 @@ def _disagreement(definition: KernelDefinition, first: tuple[str, _Cut], second:
     names = _owner(definition, name, own), _owner(definition, other, others)
     return SizeError(
         f"kernel `{definition.name}`: parameters `{names[0]}` and `{names[1]}` are both cut into tiles of"
-        f" {own.tiling.block} and have sizes {own.size} ({own.tiling.size}) and {others.size} ({others.tiling.size});"
-        " each program works on one tile of either: pass tensors whose sizes agree, or `pad` one of them in the"
-        " arrangement",
+        f" {own.formula.block} and have sizes {own.size} ({own.formula.size}) and {others.size}"
+        f" ({others.formula.size}); each program works on one tile of either: pass tensors whose sizes agree, or `pad`"
+        " one of them in the arrangement",
         (name, other),
     )
 
@@ -87,6 +81,6 @@ def _owner(definition: KernelDefinition, name: str, cut: _Cut) -> str:
     """Return the parameter that a size is of: what is expanded has another's."""
     for parameter in definition.parameters:
         own = {leaf for size in parameter.source.sizes for leaf in leaves_of(size)}
-        if cut.tiling.size.variables and cut.tiling.size.variables <= own:
+        if cut.formula.size.variables and cut.formula.size.variables <= own:
             return parameter.name
     return name

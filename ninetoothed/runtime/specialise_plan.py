@@ -22,7 +22,7 @@ from ninetoothed.metaops import index_map
 from ninetoothed.runtime.arguments import role_of
 from ninetoothed.runtime.conditions import SizeCondition, conditions_of
 from ninetoothed.symbol import Symbol, leaves_of, plain_name
-from ninetoothed.tiling import Tiling, are_alike
+from ninetoothed.tiling import Tiling, cut_alike
 
 
 @dataclass(frozen=True)
@@ -166,9 +166,8 @@ class SpecialisationPlan:
         shapes = [levels[0] for levels, role in used if role == "tensor"]
         for own, others in itertools.combinations(shapes, 2):
             if len(own) == len(others):
-                alike = (pair for pair in zip(own, others, strict=True) if are_alike(*pair))
-                for a, b in (tilings for pair in alike for tilings in zip(*pair, strict=True)):
-                    yield str(a.size), str(b.size)
+                pairs = (pair for both in zip(own, others, strict=True) for pair in cut_alike(*both) or ())
+                yield from ((str(a.size), str(b.size)) for a, b in pairs)
 
     def _places(self) -> Iterator[tuple[tuple[int, ...], Size]]:
         """Yield where each size of each arrangement stands (how many levels, which, its rank, which dimension)."""
