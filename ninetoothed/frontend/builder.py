@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -16,7 +16,6 @@ from ninetoothed.frontend.signs import Signs
 from ninetoothed.frontend.value_numbering import ValueNumbering
 from ninetoothed.frontend.values import origin
 from ninetoothed.ir import Apply, Constant, Index, Lane, SourceLocation, TileType, Value
-from ninetoothed.language.primitive import Primitive
 from ninetoothed.language.primitives import PRIMITIVES
 
 # What operations are built from: computed values, sizes, and Python numbers.
@@ -35,22 +34,6 @@ def is_lost_in(operand: Operand, dtype: DType) -> bool:
 
 class EmissionForbidden(Exception):
     """An operation was emitted where only known numbers may be computed."""
-
-
-def _results(
-    row: Primitive, operands: Sequence[TileType], elements: Sequence[Any], attributes: Mapping[str, Any]
-) -> list[TileType]:
-    """Return the types of results. An axis has the extent of an operand's axis of its name: `m [k], [k] n -> m n`."""
-    axes = row.axes_of([type.lanes for type in operands], [None] * len(elements), attributes)
-    if axes is None:
-        return list(map(operands[0].with_dtype, elements))
-    extents = {
-        name: extent
-        for type, names in zip(reversed(operands), reversed(axes.operands), strict=True)
-        for name, extent in zip(names, shapes.extents_of(type), strict=True)
-    }
-    shaped = ([extents.get(name) or shapes.full(int(name.strip("[]"))) for name in names] for names in axes.results)
-    return list(map(shapes.tile_type, elements, shaped))
 
 
 class Builder:
@@ -281,11 +264,10 @@ class Builder:
         unfit = row.unfit([type.dtype for type in own])
         if unfit is not None:
             raise shapes.Mismatch(unfit)
-        elements = given or row.gives([type.dtype for type in own])
         if shape is None:
-            types = _results(row, own, elements, dict(pairs))
+            types = ir.result_types(row, own, given, dict(pairs))
         else:
-            types = [shapes.tile_type(each, shape) for each in elements]
+            types = [shapes.tile_type(each, shape) for each in given or row.gives([type.dtype for type in own])]
         refusal = row.refusal(own, types, dict(pairs))
         if refusal is not None:
             raise shapes.Mismatch(f"{refusal}; convert or reshape what does not fit, say with `.to(dtype)`")

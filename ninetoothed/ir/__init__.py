@@ -34,6 +34,7 @@ from ninetoothed.ir.nodes import (
     SourceLocation,
     Store,
     While,
+    result_types,
 )
 from ninetoothed.ir.program import Parameter, Program, Requirement
 from ninetoothed.ir.rewriter import Cloner, Rewriter
@@ -76,6 +77,7 @@ __all__ = [
     "operands",
     "reads",
     "regions",
+    "result_types",
     "results",
     "walk",
 ]

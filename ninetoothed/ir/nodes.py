@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeVar
 
-from ninetoothed.expr import Expr
+from ninetoothed.expr import Expr, const
 from ninetoothed.guards import Edge, Guard
-from ninetoothed.ir.values import Bindings, Lane, TileType, Value
+from ninetoothed.ir.values import Bindings, Element, Lane, TileType, Value
 from ninetoothed.language.axes import Axes
 from ninetoothed.language.primitive import Primitive
 from ninetoothed.language.primitives import PRIMITIVES
@@ -100,6 +100,16 @@ class Apply(Operation):
     operands: tuple[Value, ...]
     attributes: tuple[tuple[str, Any], ...] = ()
 
+    @classmethod
+    def of(
+        cls, function: str, operands: tuple[Value, ...], *elements: Element, hint: str | None = None,
+        location: SourceLocation | None = None, **attributes: Any,
+    ) -> Apply:  # fmt: skip
+        """Apply a primitive, with new results of the types that its row tells; `elements` are those it leaves open."""
+        types = result_types(PRIMITIVES[function], [value.type for value in operands], elements, attributes)
+        results = tuple(Value(type, hint) for type in types)
+        return cls(results, function, operands, tuple(attributes.items()), location=location)
+
     @property
     def primitive(self) -> Primitive:
         """The row of `function`."""
@@ -122,6 +132,27 @@ class Apply(Operation):
     def attribute(self, name: str, default: Any = None) -> Any:
         """Return an attribute, or the default where it is not given."""
         return dict(self.attributes).get(name, default)
+
+
+def result_types(
+    row: Primitive, operands: Sequence[TileType], elements: Sequence[Element], attributes: Mapping[str, Any]
+) -> list[TileType]:
+    """Return the types of results. An axis has the extent of an operand's axis of its name: `m [k], [k] n -> m n`."""
+    elements = elements or row.gives([type.dtype for type in operands])
+    axes = row.axes_of([type.lanes for type in operands], [None] * len(elements), attributes)
+    if axes is None:
+        return list(map(operands[0].with_dtype, elements))
+    extents = {
+        name: extent
+        for type, names in zip(reversed(operands), reversed(axes.operands), strict=True)
+        for name, extent in zip(names, zip(type.shape, type.lanes, strict=True), strict=True)
+    }
+
+    def shaped(element: Element, names: Iterable[str]) -> TileType:
+        own = [extents[name] if name in extents else (const(n := int(name.strip("[]"))), n) for name in names]
+        return TileType(element, tuple(size for size, _ in own), tuple(lanes for _, lanes in own))
+
+    return list(map(shaped, elements, axes.results))
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from ninetoothed.dtypes import DType, PointerType
 from ninetoothed.expr import Expr
 
+Element = DType | PointerType
+
 
 @dataclass(frozen=True)
 class TileType:
@@ -16,7 +18,7 @@ class TileType:
     lanes: the physical shape, which both backends hold: powers of two, each at least the logical extent.
     """
 
-    dtype: DType | PointerType
+    dtype: Element
     shape: tuple[Expr, ...] = ()
     lanes: tuple[int, ...] = ()
 
@@ -30,7 +32,7 @@ class TileType:
         """The variables of its axes."""
         return tuple(Lane.of(axis, count) for axis, count in enumerate(self.lanes))
 
-    def with_dtype(self, dtype: DType | PointerType) -> TileType:
+    def with_dtype(self, dtype: Element) -> TileType:
         """Return the type of as many elements of another type."""
         return TileType(dtype, self.shape, self.lanes)
 

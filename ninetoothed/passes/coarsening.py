@@ -182,23 +182,20 @@ class _Coarsener(ir.Rewriter):
         """Give a value an axis for the programs, along which it is broadcast if it depends on none."""
         if value in self.values:
             return self.values[value]
-        lanes = value.type.lanes
-        if lanes:
-            one = ir.Value(replace(value.type, shape=(const(1), *value.type.shape), lanes=(1, *lanes)), value.hint)
-            self.operations.append(ir.Apply((one,), "expand_dims", (value,), (("axis", 0),)))
-            value, function = one, "broadcast"
-        else:
-            function = "full"
-        result = ir.Value(replace(self._type(replace(value.type, shape=value.type.shape[1:], lanes=lanes))))
-        self.operations.append(ir.Apply((result,), function, (value,)))
+        result = ir.Value(self._type(value.type))
+        function = "full" if value.type.is_scalar else "broadcast"
+        own = value if value.type.is_scalar else self._expanded(value, 0)
+        self.operations.append(ir.Apply((result,), function, (own,)))
         return result
+
+    def _expanded(self, value: ir.Value, axis: int) -> ir.Value:
+        """Give a value an axis of one element."""
+        self.operations.append(expansion := ir.Apply.of("expand_dims", (value,), hint=value.hint, axis=axis))
+        return expansion.result
 
     def _with_rank(self, value: ir.Value, rank: int) -> ir.Value:
         """Give a value an axis for the programs, and axes of one element up to `rank` beside that."""
         value = self.value(value)
         while len(value.type.lanes) < rank + 1:
-            type = replace(value.type, shape=(*value.type.shape, const(1)), lanes=(*value.type.lanes, 1))
-            wider = ir.Value(type, value.hint)
-            self.operations.append(ir.Apply((wider,), "expand_dims", (value,), (("axis", len(type.lanes) - 1),)))
-            value = wider
+            value = self._expanded(value, len(value.type.lanes))
         return value

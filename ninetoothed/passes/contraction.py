@@ -50,7 +50,7 @@ class _Contractor(ir.Rewriter):
         x, y = ir.operands(self.defined_by[operation.operands[place]])
         z, negations = operation.operands[1 - place], []
         if operation.function == "sub":
-            negations = [_negation(z if place == 0 else x)]
+            negations = [ir.Apply.of("neg", (z if place == 0 else x,))]
             x, z = (x, negations[0].result) if place == 0 else (negations[0].result, z)
         return (*negations, replace(operation, function="fma", operands=(x, y, z)))
 
@@ -66,7 +66,3 @@ class _Contractor(ir.Rewriter):
         while (producer := self.defined_by.get(value)) is not None and is_repetition(producer):
             (value,) = ir.operands(producer)
         return value
-
-
-def _negation(value: ir.Value) -> ir.Apply:
-    return ir.Apply((ir.Value(value.type),), "neg", (value,))

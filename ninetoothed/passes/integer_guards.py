@@ -165,5 +165,5 @@ class _Guards(ir.Rewriter):
         if operation.function == "rshift" and type.dtype.category == "int":
             chosen = builder.choice(within, distance, builder.number(last, type))
             return replace(operation, operands=(shifted, chosen))
-        result = builder.apply(operation.function, (shifted, distance), operation.result.type)
+        result = builder.apply(operation.function, (shifted, distance), operation.result.type.dtype)
         return replace(operation, function="where", operands=(within, result, builder.number(0, type)), attributes=())

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ninetoothed import ir
-from ninetoothed.dtypes import int1, int32
+from ninetoothed.dtypes import int32
 from ninetoothed.expr import const, var
 from ninetoothed.ir import Apply, TileType, Value
 
@@ -72,14 +72,9 @@ class _Workarounds(ir.Rewriter):
             self.found[key] = place
         axes = range(len(tile.type.lanes)) if axis is None else (axis,)
         numbers = _numbers(tile.type, axes)
-        attributes = {
-            "axis": axis,
-            "keep_dims": bool(operation.attribute("keep_dims")),
-            "combine": _first(key[0], tile.type),
-        }
-        operands = tile, numbers.result
-        reduction = Apply((extremum, place), "reduce", operands, tuple(attributes.items()), location=operation.location)
-        return (numbers, reduction)
+        keeps, combine = bool(operation.attribute("keep_dims")), _first(key[0], tile.type)
+        reduction = _applied("reduce", (tile, numbers.result), axis=axis, keep_dims=keeps, combine=combine)
+        return (numbers, replace(reduction, results=(extremum, place), location=operation.location))
 
 
 def _numbers(type: TileType, axes: Sequence[int]) -> ir.Index:
@@ -110,8 +105,8 @@ def _choice(name: str, left: _Values, right: _Values, is_left: Callable[[Callabl
     body: list[ir.Operation] = []
 
     def apply(function: str, *operands: Value) -> Value:
-        body.append(Apply((Value(operands[-1].type if function == "where" else TileType(int1)),), function, operands))
-        return ir.results(body[-1])[0]
+        body.append(applied := Apply.of(function, operands))
+        return applied.result
 
     chosen = is_left(apply)
     yields = tuple(apply("where", chosen, a, b) for a, b in zip(left, right, strict=True))
@@ -139,27 +134,23 @@ def _keep_order(operation: Apply) -> ir.Block:
         axes, keeps = range(len(values[0].type.lanes))[::-1], False
         results = tuple(Value(TileType(value.type.dtype), value.hint) for value in values)
     for each in axes:
-        types = [_reduced(value.type, each, keeps) for value in values]
-        new = [Value(type, value.hint) for type, value in zip(types, values, strict=True)]
-        reduced = results if each == axes[-1] else tuple(new)
-        attributes: dict[str, Any] = {"axis": each, "combine": combine}
+        of = {"axis": each, "combine": combine, "location": operation.location}
+        reduction = _applied("reduce", values, keep_dims=keeps, **of)
+        reduced = replace(reduction, results=results if each == axes[-1] else reduction.results)
         if combine.is_commutative:
-            pairs = tuple((attributes | {"keep_dims": keeps}).items())
-            block.append(Apply(reduced, "reduce", values, pairs, location=operation.location))
+            block.append(reduced)
         else:
-            prefixes, pairs = tuple(Value(value.type, value.hint) for value in values), tuple(attributes.items())
-            block.append(Apply(prefixes, "associative_scan", values, pairs, location=operation.location))
-            block += _last(prefixes, each, keeps, reduced)
-        values = reduced
+            scan = _applied("associative_scan", values, **of)
+            block += (scan, *_last(scan.results, each, keeps, reduced.results))
+        values = reduced.results
     if axis is None:
         block += [Apply((a,), "full", (b,)) for a, b in zip(operation.results, results, strict=True)]
     return tuple(block)
 
 
-def _reduced(type: TileType, axis: int, keeps: bool) -> TileType:
-    shape, lanes, kept = list(type.shape), list(type.lanes), [const(1)] if keeps else []
-    shape[axis : axis + 1], lanes[axis : axis + 1] = kept, [1] * keeps
-    return TileType(type.dtype, tuple(shape), tuple(lanes))
+def _applied(function: str, values: tuple[Value, ...], **attributes: Any) -> Apply:
+    """Apply a function that combines tiles, to tiles of their types, or to numbers."""
+    return Apply.of(function, values, *(value.type.dtype for value in values), **attributes)
 
 
 def _last(tiles: tuple[Value, ...], axis: int, keeps: bool, results: tuple[Value, ...]) -> ir.Block:
@@ -168,9 +159,8 @@ def _last(tiles: tuple[Value, ...], axis: int, keeps: bool, results: tuple[Value
     operands = (*tiles, numbers.result)
     left, right = (tuple(Value(TileType(each.type.dtype)) for each in operands) for _ in range(2))
     combine = _choice("last", left, right, lambda apply: apply("gt", left[-1], right[-1]))
-    attributes = (("axis", axis), ("keep_dims", keeps), ("combine", combine))
-    greatest = Value(_reduced(numbers.result.type, axis, keeps))
-    return (numbers, Apply((*results, greatest), "reduce", operands, attributes))
+    greatest = _applied("reduce", operands, axis=axis, keep_dims=keeps, combine=combine)
+    return (numbers, replace(greatest, results=(*results, greatest.results[-1])))
 
 
 def _without_unit_axes(scan: Apply) -> ir.Block:

@@ -115,7 +115,7 @@ def _left(builder: MaskBuilder, taken: _Taken | None, lanes: Lanes, known: dict[
         if taker not in known:
             operation, is_inside = taker
             mask = _mask(builder, operation)
-            mask = builder.apply("invert", (mask,), mask.type) if is_inside else mask
+            mask = builder.apply("invert", (mask,)) if is_inside else mask
             later = _left(builder, _further(operation, lanes), lanes, known)
             known[taker] = mask if later is None else builder.together("or", mask, later)
         left = known[taker] if left is None else builder.together("and", left, known[taker])

@@ -35,15 +35,15 @@ def moved(
         return edges_.moved(edge, axes, type, with_lanes(rewriter.facts, type.axes), shared)
     if operation.primitive.moves_lanes:
         mask = rewriter.builder.stretched(edge.value, operation.operands[operand].type)
-        attributes = dict(operation.attributes)
-        return MaskEdge(rewriter.builder.apply(operation.function, (mask,), type.with_dtype(dtypes.int1), **attributes))
+        target = type.with_dtype(dtypes.int1)
+        return MaskEdge(rewriter.builder.reshaped(operation.function, mask, target, operation.attributes))
     own, origins = edge.value.type, {other: axis for axis, other in shared.items()}
     places = [origins.get(axis) for axis in range(len(type.lanes))]
     lanes = tuple(1 if place is None else own.lanes[place] for place in places)
     if lanes == own.lanes:
         return edge
     shape = tuple(const(1) if place is None else own.shape[place] for place in places)
-    return MaskEdge(rewriter.builder.apply("reshape", (edge.value,), TileType(dtypes.int1, shape, lanes)))
+    return MaskEdge(rewriter.builder.reshaped("reshape", edge.value, TileType(dtypes.int1, shape, lanes)))
 
 
 def carried(

@@ -12,6 +12,7 @@ from ninetoothed.dtypes import DType
 from ninetoothed.expr import Expr, Facts, const
 from ninetoothed.ir import TileType, Value
 from ninetoothed.ir.lanes import with_lanes
+from ninetoothed.ir.values import Element
 from ninetoothed.passes.overhang.edges import BoundEdge, MaskEdge, OverhangEdge
 
 
@@ -46,11 +47,14 @@ class MaskBuilder:
 
     # -- values --
 
-    def apply(self, function: str, operands: tuple[Value, ...], type: TileType, **attributes: Any) -> Value:
+    def apply(self, function: str, operands: tuple[Value, ...], *elements: Element, **attributes: Any) -> Value:
         """Append an application with one result, and return that."""
-        result = Value(type)
-        pairs = tuple(attributes.items())
-        self.emit(ir.Apply((result,), function, operands, pairs, location=self.location))
+        self.emit(operation := ir.Apply.of(function, operands, *elements, location=self.location, **attributes))
+        return operation.result
+
+    def reshaped(self, function: str, value: Value, type: TileType, attributes: tuple[Any, ...] = ()) -> Value:
+        """Append an application whose result has a shape that its row leaves open."""
+        self.emit(ir.Apply((result := Value(type),), function, (value,), attributes, location=self.location))
         return result
 
     def number(self, number: int | float | bool, type: TileType) -> Value:
@@ -82,18 +86,18 @@ class MaskBuilder:
         target = type.with_dtype(value.type.dtype)
         if value.type.lanes == target.lanes:
             return value
-        return self.apply("full" if value.type.is_scalar else "broadcast", (value,), target)
+        return self.reshaped("full" if value.type.is_scalar else "broadcast", value, target)
 
     def together(self, function: str, a: Value, b: Value) -> Value:
         """Emit a condition on two values, which are broadcast to their common lanes."""
         rank = max(len(a.type.lanes), len(b.type.lanes))
         if rank == 0:
-            return self.apply(function, (a, b), TileType(dtypes.int1))
+            return self.apply(function, (a, b))
         sides = [(value.type.shape, value.type.lanes) for value in (a, b) if value.type.lanes]
         lanes = tuple(map(max, *(lanes for _, lanes in sides))) if len(sides) > 1 else sides[0][1]
         shape = tuple(next(s[axis] for s, counts in sides if counts[axis] == count) for axis, count in enumerate(lanes))
         type = TileType(dtypes.int1, shape, lanes)
-        return self.apply(function, (self.stretched(a, type), self.stretched(b, type)), type)
+        return self.apply(function, (self.stretched(a, type), self.stretched(b, type)))
 
     # -- masks --
 
@@ -144,4 +148,4 @@ class MaskBuilder:
 
     def choice(self, condition: Value, then: Value, otherwise: Value) -> Value:
         """Emit `then` in the lanes where the condition holds, and `otherwise` elsewhere."""
-        return self.apply("where", (self.stretched(condition, then.type), then, otherwise), then.type)
+        return self.apply("where", (self.stretched(condition, then.type), then, otherwise))

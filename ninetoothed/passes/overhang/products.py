@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ninetoothed import dtypes, ir
+from ninetoothed import ir
 from ninetoothed.ir import TileType, Value
 from ninetoothed.ir.lanes import lane, with_lanes
 from ninetoothed.passes.overhang import edges as edges_
@@ -66,9 +66,7 @@ def _across(
         axes, facts = {depth: lane(type, other)}, with_lanes(rewriter.facts, type.axes)
         return edges_.moved(edge, axes, type, facts, {depth: other})
     dims = tuple({depth: other, other: depth}.get(axis, axis) for axis in range(len(type.lanes)))
-    source = edge.value.type
-    target = TileType(dtypes.int1, tuple(source.shape[d] for d in dims), tuple(source.lanes[d] for d in dims))
-    return MaskEdge(rewriter.builder.apply("permute", (edge.value,), target, dims=dims))
+    return MaskEdge(rewriter.builder.apply("permute", (edge.value,), dims=dims))
 
 
 # -- effects ---------------------------------------------------------------------------------------
@@ -97,7 +95,7 @@ def atomic(rewriter: OverhangRewriter, operation: ir.Apply) -> None:
     if mask is not None:
         mask = rewriter.builder.stretched(mask, pointer.type)
         if masks:
-            mask = rewriter.builder.apply("and", (operands[2], mask), mask.type)
+            mask = rewriter.builder.apply("and", (operands[2], mask))
         operands = (*operands[:2], mask)
     rewriter.emit(operation, operands)
     for result in operation.results:

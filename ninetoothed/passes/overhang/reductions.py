@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ninetoothed import dtypes, ir
-from ninetoothed.expr import const, var
+from ninetoothed.expr import var
 from ninetoothed.ir import TileType, Value
 from ninetoothed.language.primitive import Number
 from ninetoothed.language.primitives import PRIMITIVES
@@ -71,21 +71,17 @@ def _candidates(
     """
     builder, type = rewriter.builder, tile.value.type
     filled = rewriter.filled(raw, needed(operation), ends)
-    axes = operation.axes.worked()
-    shape = tuple(s if a not in axes else const(1) for a, s in enumerate(type.shape))
-    lanes = tuple(n if a not in axes else 1 for a, n in enumerate(type.lanes))
-    extremum = builder.apply(
-        operation.function.removeprefix("arg"), (filled.value,), TileType(type.dtype, shape, lanes),
-        axis=operation.attribute("axis"), keep_dims=True, **({"propagate_nan": True} if type.dtype.is_floating else {}),
-    )  # fmt: skip
+    nan: dict[str, Any] = {"propagate_nan": True} if type.dtype.is_floating else {}
+    function, axis = operation.function.removeprefix("arg"), operation.attribute("axis")
+    extremum = builder.apply(function, (filled.value,), axis=axis, keep_dims=True, **nan)
     found = builder.together("eq", filled.value, extremum)
     if type.dtype.is_floating:
         is_nan = builder.together("ne", filled.value, filled.value)
         found = builder.together("or", found, is_nan)
     found = builder.together("and", found, builder.mask_of_some(ends, type))
-    number = builder.apply("cast", (found,), type.with_dtype(dtypes.int32))
+    number = builder.apply("cast", (found,), dtypes.int32)
     if operation.function == "argmin":
-        number = builder.apply("neg", (number,), number.type)
+        number = builder.apply("neg", (number,))
     return replace(tile, value=number, contents={}, number=None)
 
 
@@ -93,9 +89,8 @@ def _counted(rewriter: OverhangRewriter, ends: list[OverhangEdge], type: TileTyp
     """Make the edge of a tile whose elements have been moved to the front."""
     builder = rewriter.builder
     inside = builder.whole_mask(ends, type)
-    ones = builder.apply("cast", (inside,), type.with_dtype(dtypes.int32))
-    shape, lanes = (*type.shape[:axis], const(1)), (*type.lanes[:axis], 1)
-    count = builder.apply("sum", (ones,), TileType(dtypes.int32, shape, lanes), axis=axis, keep_dims=True)
+    ones = builder.apply("cast", (inside,), dtypes.int32)
+    count = builder.apply("sum", (ones,), axis=axis, keep_dims=True)
     own = type.axes[axis]
     place = builder.index(var(own.name), (own,), (), type)
     return MaskEdge(builder.together("lt", place, count))
@@ -138,7 +133,7 @@ def combine(rewriter: OverhangRewriter, operation: ir.Apply) -> None:
         rewriter.emit(operation, values)
     else:
         inside = rewriter.builder.whole_mask(ends, type)
-        flag = rewriter.builder.apply("cast", (inside,), type.with_dtype(dtypes.int32))
+        flag = rewriter.builder.apply("cast", (inside,), dtypes.int32)
         last = Value(operation.results[0].type.with_dtype(dtypes.int32))
         combine = _flagged(operation.attribute("combine"))
         attributes = tuple((name, combine if name == "combine" else v) for name, v in operation.attributes)
@@ -157,17 +152,17 @@ def _flagged(combine: ir.Lambda) -> ir.Lambda:
     left, right = combine.arguments[:half], combine.arguments[half:]
     body, flag = list(combine.body), TileType(dtypes.int32)
 
-    def apply(function: str, operands: tuple[Value, ...], type: TileType) -> Value:
-        body.append(ir.Apply((result := Value(type),), function, operands))
-        return result
+    def apply(function: str, *operands: Value) -> Value:
+        body.append(applied := ir.Apply.of(function, operands))
+        return applied.result
 
     in_left, in_right, zero = Value(flag, "in_left"), Value(flag, "in_right"), Value(flag)
     body.append(ir.Constant(zero, 0))
-    has_left, has_right = (apply("ne", (side, zero), TileType(dtypes.int1)) for side in (in_left, in_right))
+    has_left, has_right = (apply("ne", side, zero) for side in (in_left, in_right))
     yields = []
     for a, b, both in zip(left, right, combine.yields, strict=True):
-        either = apply("where", (has_right, both, a), both.type)
-        yields.append(apply("where", (has_left, either, b), both.type))
-    yields.append(apply("or", (in_left, in_right), flag))
+        either = apply("where", has_right, both, a)
+        yields.append(apply("where", has_left, either, b))
+    yields.append(apply("or", in_left, in_right))
     arguments = (*left, in_left, *right, in_right)
     return replace(combine, arguments=arguments, body=tuple(body), yields=tuple(yields))

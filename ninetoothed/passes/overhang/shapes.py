@@ -34,7 +34,7 @@ def _two(rewriter: OverhangRewriter, operation: ir.Apply) -> None:
         own = carried(rewriter, operation, tiles[0]).edges
     elif any(edge.fails for tile in tiles for edge in tile.edges):
         masks = tuple(map(rewriter.mask, tiles))
-        own = (MaskEdge(rewriter.builder.apply(operation.function, masks, result.type.with_dtype(int1))),)
+        own = (MaskEdge(rewriter.builder.apply(operation.function, masks)),)
     rewriter.set(result, TrackedTile(result, own))
 
 
