@@ -17,7 +17,7 @@ class KernelParameter:
     """One parameter of a kernel: its name in the application and its arranged tensor.
 
     touched: whether the application's text mentions it. One that is never touched is exempt from checks; one that only
-        some variants touch is exempt in the others (see `runtime.exemptions`).
+        some variants touch is exempt in the others (see `runtime.dispatch`).
     tiled: whether the text mentions its tile, rather than only its source or shape.
     """
 
@@ -62,9 +62,9 @@ class KernelDefinition:
     multiplies: bool = False
     given_names: Mapping[str, str] = field(default_factory=dict)
 
-    def without(self, positions: frozenset[int]) -> KernelDefinition:
-        """Return the definition for variants that touch no parameter at `positions`."""
-        parameters = (replace(p, touched=p.touched and i not in positions) for i, p in enumerate(self.parameters))
+    def without(self, names: frozenset[str]) -> KernelDefinition:
+        """Return the definition for variants that touch none of these parameters."""
+        parameters = (replace(each, touched=each.touched and each.name not in names) for each in self.parameters)
         return replace(self, parameters=tuple(parameters))
 
     @cached_property

@@ -91,7 +91,7 @@ class RaceError(ApplicationError):
 
 
 class AbsentError(ApplicationError):
-    """A variant touches a parameter that is absent; `runtime.exemptions` catches it."""
+    """A variant touches a parameter that is absent; `runtime.dispatch` catches it."""
 
     def __init__(self, parameter: str):
         super().__init__(f"parameter {parameter!r} is touched, and is not given")

@@ -24,10 +24,10 @@ class Watched:
 
 
 FALLBACKS = (
-    Watched("sizes are fixed or widened, and traced again", "runtime.variants:refined", lambda new: new is not None),
+    Watched("sizes are fixed or widened, and traced again", "runtime.requirements:narrowed"),
     Watched("other blocks, as sizes do not fit these", "runtime.selection.choices:Choices.learn"),
     Watched("the next schedule, as one is rejected", "runtime.selection.choices:Choices.reject", bool),
-    Watched("a parameter is exempted that is never touched", "runtime.exemptions:Exemptions.run"),
+    Watched("a parameter is exempted that is never touched", "runtime.specialise_plan:SpecialisationPlan.without"),
     Watched("products do not overlap as asked", "runtime.executable:has_form", lambda has: not has),
     Watched("no form in Gluon, so Triton", "backends.gluon:print_kernel", lambda text: text is None),
     Watched("traced once more, with sizes that are equal", "frontend.context:TraceContext.assume_equal"),

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 
 from ninetoothed.definition import KernelDefinition
 from ninetoothed.effects import may_write
 from ninetoothed.errors import ApplicationError
-from ninetoothed.expr import as_expr
+from ninetoothed.expr import Var, as_expr
 from ninetoothed.frontend import oversights, statements
 from ninetoothed.frontend.calls import call
 from ninetoothed.frontend.context import TraceContext
@@ -19,12 +19,16 @@ from ninetoothed.frontend.races import footprints
 from ninetoothed.frontend.shapes import Mismatch
 from ninetoothed.frontend.values import Cell, TileRef, absent
 from ninetoothed.frontend.widths import widths
-from ninetoothed.ir import Parameter, Program, Requirement
+from ninetoothed.ir import Block, Parameter, Program, Requirement
 from ninetoothed.passes.dead_code import remove_dead
 from ninetoothed.specialisation import Specialisation
 from ninetoothed.verify import verify
 
 __all__ = ["trace"]
+
+
+# Answers a requirement with what a call meets instead, given the names whose numbers are known; see `trace`.
+Answer = Callable[[Requirement, Container[str]], tuple[Requirement, ...]]
 
 
 class _Tracer(TraceContext):
@@ -36,20 +40,18 @@ class _Tracer(TraceContext):
 def trace(
     definition: KernelDefinition,
     specialisation: Specialisation,
-    check: Callable[[tuple[Requirement, ...]], None] = lambda requirements: None,
+    answer: Answer = lambda requirement, known: (requirement,),
 ) -> Program:
     """Trace one instance of a kernel under a specialisation.
 
-    Tracing finds sizes that must be equal. After `check`, which may raise, they get one name, and the application is
-    traced again. So it is where two extents are equal in this call, and their bounds gave them different numbers of
-    lanes: then both get the lower bound.
+    Tracing finds sizes that must be equal. `answer` tells what this call meets: that, or that a size has its number, or
+    that 32 bits hold no index; or it raises. `known`: the names whose numbers are. Equal sizes then get one name, and
+    the application is traced again. So it is where two extents are equal in this call, and their bounds gave them
+    different numbers of lanes: then both get the lower bound.
 
     Raises `ApplicationError`, pointing at the user's source, for what an application may not do.
     """
-    context, requirements = _traced_until_unified(definition, specialisation, check)
-    body = remove_dead(context.builder.top)
-    found = widths(context, body)
-    check(found)
+    context, body, requirements = _traced_until_answered(definition, specialisation, answer)
     arguments = enumerate(context.specialisation.arguments)
     program = Program(
         definition.name,
@@ -58,7 +60,7 @@ def trace(
         context.axes,
         body,
         context.facts,
-        requirements + found,
+        requirements,
         tuple(context.free_names),
         footprints(context, body) if may_write(body) else None,
     )
@@ -69,55 +71,67 @@ def trace(
     return program
 
 
-def _traced_until_unified(
-    definition: KernelDefinition, specialisation: Specialisation, check: Callable[[tuple[Requirement, ...]], None]
-) -> tuple[TraceContext, tuple[Requirement, ...]]:
-    """Trace an application until no more sizes have to be unified. Returns also all that it requires."""
+def _traced_until_answered(
+    definition: KernelDefinition, specialisation: Specialisation, answer: Answer
+) -> tuple[TraceContext, Block, tuple[Requirement, ...]]:
+    """Trace an application until its requirements tell nothing new. Returns also its operations, and these."""
     equal: tuple[Requirement, ...] = ()
     requirements: tuple[Requirement, ...] = ()
+
+    def answers(asked: tuple[Requirement, ...]) -> tuple[Requirement, ...]:
+        return tuple(found for each in asked for found in answer(each, specialisation.numbers))
+
     while True:
-        try:
-            context = _traced(definition, specialisation, equal)
-        except ApplicationError as error:
-            if error.unmet is None or error.unmet in equal:
-                raise
-            check((error.unmet,))
-            equal += (error.unmet,)
-            continue
-        check(context.builder.requirements)
-        requirements += context.builder.requirements
-        unified = _unified(context, specialisation)
-        if unified == specialisation:
-            return context, requirements + equal
+        context, unmet = _traced(definition, specialisation, equal)
+        found = answers(context.builder.requirements if unmet is None else (unmet,))
+        equal += () if unmet is None else found
+        requirements += found
+        unified = _unified(definition, specialisation, found)
+        if unmet is None and unified == specialisation:
+            body = remove_dead(context.builder.top)
+            asked = widths(context, body)
+            found = answers(asked)
+            requirements += found
+            if found == asked:
+                return context, body, tuple(dict.fromkeys(requirements))
+            unified = specialisation.widened()
         specialisation = unified
 
 
 def _traced(
     definition: KernelDefinition, specialisation: Specialisation, equal: tuple[Requirement, ...]
-) -> TraceContext:
-    """Trace an application once; `equal` lists sizes that are the same number in this call."""
+) -> tuple[TraceContext, Requirement | None]:
+    """Trace an application once, with sizes that are `equal` in this call; tell where more of them have to be."""
     context = _Tracer.create(definition, specialisation)
     for requirement in equal:
         context.assume_equal(requirement.left, requirement.right)
     arguments = tuple(_cell(context, i) for i in range(len(definition.parameters)))
     try:
         call(context, definition.application, arguments, {})
-    except Mismatch as error:
-        raise context.mismatch(error) from None
+        return context, None
+    except ApplicationError as found:
+        error = found
+    except Mismatch as found:
+        error = context.mismatch(found)
     except RecursionError:
-        raise ApplicationError(f"kernel {definition.name!r}: the application is nested too deeply") from None
-    return context
+        error = ApplicationError(f"kernel {definition.name!r}: the application is nested too deeply")
+    if error.unmet is None or error.unmet in equal:
+        raise error
+    return context, error.unmet
 
 
-def _unified(context: TraceContext, specialisation: Specialisation) -> Specialisation:
-    """Give sizes that must be equal one name, that of the first among the parameters."""
-    sizes = (as_expr(size) for parameter in context.definition.parameters for size in parameter.source.sizes)
+def _unified(
+    definition: KernelDefinition, specialisation: Specialisation, found: tuple[Requirement, ...]
+) -> Specialisation:
+    """Give sizes that must be equal one name, that of the first among the parameters, or their number."""
+    sizes = (as_expr(size) for parameter in definition.parameters for size in parameter.source.sizes)
     order = {size: position for position, size in enumerate(dict.fromkeys(sizes)) if not size.is_constant}
-    for requirement in context.builder.requirements:
+    for requirement in found:
         bindings = specialisation.bindings()
-        sides = {requirement.left.subs(bindings), requirement.right.subs(bindings)}
-        if len(sides) == 2 and all(side in order or side.is_constant for side in sides):
-            first, later = sorted(sides, key=lambda side: order.get(side, -1))
+        sides = requirement.left.subs(bindings), requirement.right.subs(bindings)
+        first, later = sorted(sides, key=lambda side: (not side.is_constant, order.get(side, 0)))
+        is_fixed = first.is_constant and isinstance(later.sole_atom, Var)
+        if first != later and (is_fixed or (first.is_constant or first in order) and later in order):
             specialisation = specialisation.unified(str(later), first)
     return specialisation
 

@@ -44,7 +44,10 @@ class Absent:
     def _touched(self, *_: Any) -> NoReturn:
         raise AbsentError(self.name)
 
-    __getattr__ = __repr__ = __bool__ = __eq__ = __iter__ = __getitem__ = _touched
+    __getattr__ = __repr__ = __bool__ = __eq__ = __lt__ = __gt__ = __iter__ = __len__ = __getitem__ = __call__ = (
+        _touched
+    )
+    __int__ = __float__ = __complex__ = __index__ = __add__ = __radd__ = __mul__ = __rmul__ = __neg__ = _touched
     __hash__ = object.__hash__
 
 

@@ -28,6 +28,9 @@ REGISTER = (
     "running anything"
 )
 
+# Stands for a constant that is absent: None is a constant like others.
+ABSENT: Any = object()
+
 
 @dataclass(frozen=True)
 class BoundCall:
@@ -50,14 +53,14 @@ def bind(definition: KernelDefinition, args: tuple, kwargs: dict[str, Any]) -> B
     """Match a call's arguments with the parameters and constexpr symbols of a kernel.
 
     Positional arguments are all the parameters, or all but those with a `value`; the last ones may be given by keyword.
-    Raises `ArgumentError` for a wrong count, an unknown or missing keyword, and for a value that differs from the one
-    that the kernel was made with; `ArgumentTypeError` for a constexpr symbol that is no integer.
+    Raises `ArgumentError` for a wrong count and an unknown or missing keyword, `ArgumentTypeError` for a constexpr
+    symbol that is no integer.
     """
     known = {parameter.name for parameter in definition.parameters}
     by_keyword = {name: value for name, value in kwargs.items() if name in known}
     constants = _constants(definition, {name: value for name, value in kwargs.items() if name not in known})
     values = _positional(definition, args, by_keyword)
-    return BoundCall(tuple(_valued(definition, parameter, values) for parameter in definition.parameters), constants)
+    return BoundCall(tuple(values.get(each.name, each.source.value) for each in definition.parameters), constants)
 
 
 def _positional(definition: KernelDefinition, args: tuple, by_keyword: dict[str, Any]) -> dict[str, Any]:
@@ -76,21 +79,6 @@ def _positional(definition: KernelDefinition, args: tuple, by_keyword: dict[str,
     constexprs = [f"{name}=..." for name in definition.constexpr_symbols]
     remedy = f"constexpr symbols go by keyword: {', '.join(constexprs)}" if constexprs else "give each exactly once"
     raise ArgumentTypeError(f"kernel `{definition.name}` takes {expected}; got {len(args)}{keywords}; {remedy}")
-
-
-def _valued(definition: KernelDefinition, parameter: KernelParameter, values: dict[str, Any]):
-    if parameter.source.value is None:
-        return values[parameter.name]
-    value = parameter.source.value
-    given = values.get(parameter.name, value)
-    if parameter.touched and (isinstance(given, torch.Tensor) or not _same(given, value)):
-        raise problem(
-            definition,
-            parameter,
-            f"was made with value={value!r}, and is called with {_show(given)}",
-            "leave it out of the call, or make the tensor without `value`",
-        )
-    return value
 
 
 def _same(given: Any, value: Any) -> bool:
@@ -134,7 +122,7 @@ def check(definition: KernelDefinition, call: BoundCall) -> tuple[BoundCall, tor
     """Check types, ranks, numeric sizes and devices; return the call with plain values, and the device that it runs on.
 
     NumPy scalars become Python numbers, and subclasses of `torch.Tensor` plain tensors. Arguments that a kernel never
-    touches are not checked: plain tensors stay (their sizes may be needed), anything else becomes None.
+    touches are not checked: plain tensors stay (their sizes may be needed), nothing else does.
     """
     values = tuple(
         _CHECKS[role_of(parameter)](definition, parameter, value)
@@ -218,7 +206,17 @@ def _check_scalar(definition: KernelDefinition, parameter: KernelParameter, valu
 
 
 def _check_constant(definition: KernelDefinition, parameter: KernelParameter, value):
-    """Check that what is known when compiling can be a key of the caches."""
+    """Check that what is known when compiling is what the kernel was made with, and can be a key of the caches."""
+    own = parameter.source.value
+    if own is not None:
+        if isinstance(value, torch.Tensor) or not _same(value, own):
+            raise problem(
+                definition,
+                parameter,
+                f"was made with value={own!r}, and is called with {_show(value)}",
+                "leave it out of the call, or make the tensor without `value`",
+            )
+        value = own
     value = _plain(value)
     if isinstance(value, float) and value != value:
         value = math.nan  # one object, so that variants with it are found again
@@ -239,16 +237,18 @@ def _check_constant(definition: KernelDefinition, parameter: KernelParameter, va
     return value
 
 
-def unused(value):
-    """Return an unused argument if it is a plain tensor, whose sizes may be needed; else None."""
-    return value if type(value) is torch.Tensor and not _without_memory(value) else None
+def _unused(definition: KernelDefinition, parameter: KernelParameter, value):
+    """Return an unused argument if it is a plain tensor, whose sizes may be needed; else what stands for none."""
+    if type(value) is torch.Tensor and not _without_memory(value):
+        return value
+    return ABSENT if parameter.source.constexpr or parameter.source.value is not None else None
 
 
 _CHECKS = {
     "tensor": _check_tensor,
     "scalar": _check_scalar,
     "constant": _check_constant,
-    "unused": lambda definition, parameter, value: unused(value),
+    "unused": _unused,
 }
 
 

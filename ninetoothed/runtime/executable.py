@@ -28,13 +28,22 @@ from ninetoothed.runtime.build.target import target_of
 from ninetoothed.runtime.call_cache import FunctionBody, Launchable
 from ninetoothed.runtime.missing import tell
 from ninetoothed.runtime.selection.problem import COARSENED_WARPS, aligned_tensors
-from ninetoothed.runtime.variants import TracedVariant, Variant
+from ninetoothed.runtime.variants import Selection, TracedVariant, Variant, trace
 from ninetoothed.runtime.workspace import KernelWithWorkspace, with_workspace
 from ninetoothed.schedule import DataParallel, Persistent, Schedule, Sharing, SplitK, StreamK
 
+NOT_OVERLAPPED = "its products do not overlap with what lies between them"
+
 
 class Executable(Launchable, Protocol):
-    """A launch that is ready to run. is_replayable: whether it reads nothing of its tensors but their addresses."""
+    """A launch that is ready to run.
+
+    definition: the kernel's, less what is absent. is_replayable: whether it reads nothing of its tensors but their
+    addresses.
+    """
+
+    @property
+    def definition(self) -> KernelDefinition: ...
 
     @property
     def is_replayable(self) -> bool: ...
@@ -44,6 +53,7 @@ class Executable(Launchable, Protocol):
 class EmptyExecutable:
     """A launch of no programs."""
 
+    definition: KernelDefinition
     precision: ClassVar[None] = None
     device: ClassVar[None] = None
     separate: ClassVar[tuple[()]] = ()
@@ -58,6 +68,7 @@ class EmptyExecutable:
 class CpuExecutable:
     """A run of the PyTorch backend."""
 
+    definition: KernelDefinition
     prepared: evaluator.Prepared
     names: tuple[str, ...]
     integers: Mapping[str, int]
@@ -75,7 +86,7 @@ class CpuExecutable:
     def of(cls, definition: KernelDefinition, variant: Variant, call: BoundCall, integers: Mapping[str, int], device):
         names = tuple(parameter.name for parameter in definition.parameters)
         separate = pairs(definition, variant, integers)
-        return cls(variant.compiled, names, integers, variant.precision, separate, variant.free_names)
+        return cls(definition, variant.compiled, names, integers, variant.precision, separate, variant.free_names)
 
     def run(self, args: Sequence) -> None:
         # As for a kernel on a GPU, autograd neither sees what is written nor forbids it.
@@ -96,6 +107,7 @@ class GpuExecutable:
     on_host: the positions of 0-d CPU tensors, whose values are read here.
     """
 
+    definition: KernelDefinition
     kernel: LoadedKernel | KernelWithWorkspace
     programs: tuple[int, int, int]
     order: tuple[int, ...]
@@ -139,6 +151,7 @@ class GpuExecutable:
         with torch.cuda.device(device):
             kernel = variant.compiled.on(device.index)
         return cls(
+            definition,
             with_workspace(kernel, emitted, integers, device),
             emitted.programs(integers, variant.selection.schedule.programs),
             tuple(positions[argument.source] for argument in emitted.arguments if argument.source not in own),
@@ -171,7 +184,7 @@ def _compiled(
     lowered = _lowered(variant, schedule, target)
     emitted, applied = lowered.emitted, lowered.schedule
     if schedule.overlaps and not applied.overlaps:
-        raise ResourceError("its products do not overlap with what lies between them")
+        raise ResourceError(NOT_OVERLAPPED)
     aligned = aligned_tensors(definition, variant.selection.specialisation) | {each.name for each in emitted.buffers}
     return compile_kernel(emitted, gpu, applied.num_warps, applied.num_stages, aligned, uses_wgmma)
 
@@ -193,6 +206,14 @@ def lowered(variant: TracedVariant) -> LoweredVariant:
 def emitted_for(variant: TracedVariant) -> triton.Emitted:
     """Emit the text of a variant for its own GPU."""
     return lowered(variant).emitted
+
+
+def traced(definition: KernelDefinition, selection: Selection) -> TracedVariant:
+    """Trace a variant. Raises `ResourceError` where its products do not overlap as its schedule asks."""
+    variant = trace(definition, selection)
+    if not has_form(variant):
+        raise ResourceError(NOT_OVERLAPPED)
+    return variant
 
 
 def has_form(variant: TracedVariant) -> bool:

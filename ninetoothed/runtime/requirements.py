@@ -5,12 +5,13 @@ z = x + y    tiles of x_size_1 and of y_size_1 elements: x_size_1 == y_size_1
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
+from dataclasses import replace
 
 from ninetoothed import ir
 from ninetoothed.definition import KernelDefinition
-from ninetoothed.errors import ApplicationError, RaceWarning, SizeError
-from ninetoothed.expr import as_expr
+from ninetoothed.errors import RaceWarning, SizeError
+from ninetoothed.expr import as_expr, const, maximum, var
 from ninetoothed.expr.sizes import evaluate
 from ninetoothed.frontend.oversights import warn_at
 from ninetoothed.races import Footprints, race_error, undecided, waiting
@@ -21,8 +22,38 @@ def check_requirements(
 ) -> None:
     """Raise `SizeError` for the first requirement that a call's numbers do not meet."""
     for requirement in requirements:
-        if evaluate(requirement.left, values) != evaluate(requirement.right, values):
+        if not is_met(requirement, values):
             raise unmet(definition, requirement, values)
+
+
+def is_met(requirement: ir.Requirement, values: Mapping[str, int]) -> bool:
+    """Tell whether a call's numbers meet a requirement."""
+    return evaluate(requirement.left, values) == evaluate(requirement.right, values)
+
+
+def answered(
+    definition: KernelDefinition, values: Mapping[str, int], requirement: ir.Requirement, known: Container[str]
+) -> tuple[ir.Requirement, ...]:
+    """Answer a requirement of tracing with what this call's numbers meet; `SizeError` where there is nothing."""
+    return (requirement,) if is_met(requirement, values) else narrowed(definition, values, requirement, known)
+
+
+def narrowed(
+    definition: KernelDefinition, values: Mapping[str, int], requirement: ir.Requirement, known: Container[str]
+) -> tuple[ir.Requirement, ...]:
+    """Return what a call meets instead of a requirement that it does not, for a variant of such calls alone.
+
+    An extent that is 1 here broadcasts, once the sizes that it is made of are fixed, unless these are `known` already:
+    a class tells which sizes are 1, but not which formulas are, such as `x_size_0 - 2`. And a number that 32 bits do
+    not hold here may take 64.
+    """
+    if requirement.is_width:
+        return (replace(requirement, left=maximum(requirement.left, requirement.right + 1), right=requirement.left),)
+    sides = (requirement.left, requirement.right)
+    names = {name for side in sides if evaluate(side, values) == 1 for name in side.variables if name not in known}
+    if not names:
+        raise unmet(definition, requirement, values)
+    return tuple(replace(requirement, left=var(name), right=const(values[name])) for name in sorted(names))
 
 
 def check_races(definition: KernelDefinition, footprints: Footprints | None, values: Mapping[str, int]) -> None:
@@ -63,14 +94,6 @@ def unmet(definition: KernelDefinition, requirement: ir.Requirement, values: Map
     )
     error.requirement = requirement
     return error
-
-
-def explained(definition: KernelDefinition, error: ApplicationError, values: Mapping[str, int]) -> Exception:
-    """Add the numbers of the call to an error of tracing that is one of sizes; return any other unchanged."""
-    requirement = error.unmet
-    if requirement is None or evaluate(requirement.left, values) == evaluate(requirement.right, values):
-        return error
-    return unmet(definition, requirement, values)
 
 
 def _whose(definition: KernelDefinition, name: str, number: int) -> str:

@@ -24,6 +24,7 @@ def measure(plan: SpecialisationPlan, call: BoundCall) -> dict[str, int]:
     parameter gives.
     """
     definition, values = plan.definition, dict(call.constants)
+    givers: dict[str, str] = {}  # the parameter that gives each size and stride
     expressions: list[tuple[KernelParameter, int, Size, int]] = []
     for parameter, role, tensor in zip(definition.parameters, plan.roles, call.arguments, strict=True):
         rank = parameter.source.ndim
@@ -34,36 +35,47 @@ def measure(plan: SpecialisationPlan, call: BoundCall) -> dict[str, int]:
                 continue
             if size.name is None:
                 expressions.append((parameter, dim, size, number))
-            elif (role == "tensor" or size.name in plan.needed) and values.setdefault(size.name, number) != number:
-                raise _two_numbers(definition, parameter, dim, size, number, values[size.name])
+            elif role == "tensor" or size.name in plan.needed:
+                if values.setdefault(size.name, number) != number:
+                    error = _two_numbers(definition, parameter, dim, size, number, values[size.name])
+                    raise _concerning(error, givers.get(size.name))
+                givers.setdefault(size.name, parameter.name)
         if role == "tensor":
             for stride, number in zip(parameter.source.strides, tensor.stride(), strict=True):
                 name = plain_name(stride)
                 if values.setdefault(name, number) != number:
-                    raise _one_tensor(definition, parameter, f"stride {number}", values[name])
+                    error = _one_tensor(definition, parameter, f"stride {number}", values[name])
+                    raise _concerning(error, givers.get(name))
+                givers.setdefault(name, parameter.name)
     for parameter, dim, size, number in expressions:
-        expected = as_expr(size).evaluate(values) if as_expr(size).variables <= values.keys() else number
+        names = as_expr(size).variables
+        expected = as_expr(size).evaluate(values) if names <= values.keys() else number
         if expected != number:
-            raise _two_numbers(definition, parameter, dim, size, number, expected)
+            error = _two_numbers(definition, parameter, dim, size, number, expected)
+            raise _concerning(error, *map(givers.get, names))
     missing = plan.needed - values.keys() - definition.meta_symbols.keys()
     if missing:
         raise ArgumentError(
             f"kernel `{definition.name}`: its arrangement uses {', '.join(sorted(missing))}, which no argument gives; "
-            "pass the tensor that it is a size of, with the right rank"
+            "pass the tensor that it is a size of, with the right rank",
+            tuple(each.name for each in plan.tensors if missing.intersection(each.arrangement.symbols)),
         )
     return values
+
+
+def _concerning(error: ArgumentError, *others: str | None) -> ArgumentError:
+    """Note that an error may be about the parameters, too, that give the other number."""
+    error.parameters += tuple(name for name in others if name is not None)
+    return error
 
 
 def _two_numbers(
     definition: KernelDefinition, parameter: KernelParameter, dim: int, size: Size, number: int, expected: int
 ) -> ArgumentError:
     if len(_twins(definition, parameter)) > 1:
-        error = _one_tensor(definition, parameter, f"size {number} in dimension {dim}", expected)
-    else:
-        what = f"has size {number} in dimension {dim}, and {size} is {expected}"
-        error = problem(definition, parameter, what, "pass tensors whose sizes agree")
-    error.parameters = ()  # It may be about whichever gives the other number.
-    return error
+        return _one_tensor(definition, parameter, f"size {number} in dimension {dim}", expected)
+    what = f"has size {number} in dimension {dim}, and {size} is {expected}"
+    return problem(definition, parameter, what, "pass tensors whose sizes agree")
 
 
 def _one_tensor(definition: KernelDefinition, parameter: KernelParameter, what: str, expected: int) -> ArgumentError:

@@ -49,6 +49,10 @@ class SpecialisationPlan:
 
     definition: KernelDefinition
 
+    def without(self, absent: frozenset[str]) -> SpecialisationPlan:
+        """Return the plan of variants that touch none of these parameters."""
+        return SpecialisationPlan(self.definition.without(absent))
+
     @cached_property
     def roles(self) -> tuple[str, ...]:
         """The role of each parameter (see `role_of`)."""

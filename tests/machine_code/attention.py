@@ -118,7 +118,7 @@ def variant(rows, warps, spelling="scaled before", columns=64):
     meta = tuple(zip(launcher.definition.meta_symbols, (rows, columns), strict=True))
     configuration = replace(configuration, meta=meta, num_warps=warps, num_stages=3)
     call = arguments.BoundCall(given, ())
-    selection = launcher._variants.select(call, torch.device("cpu"), machine.H200, configuration)
+    selection = launcher._variants.select(launcher.plan, call, torch.device("cpu"), machine.H200, configuration)
     return launcher.definition, variants.trace(launcher.definition, selection)
 
 

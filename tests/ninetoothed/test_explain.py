@@ -81,7 +81,7 @@ def test_a_schedule_that_was_measured():
     kernel = ninetoothed.make(lambda x, y: (x.tile((size,)), y.tile((size,))), copy, (Tensor(1), Tensor(1)))
     launcher, call = dispatch.launcher_of(kernel), (torch.empty(1000), torch.empty(1000))
     selection = launcher.trace(call, {}, ninetoothed.runtime.selection.machine.H200).selection
-    launcher._variants.settle(selection, selection.schedule)
+    selection.choices.settle(selection.schedule)
     assert "Measuring chose it among" in kernel.explain(*call, gpu="h200")
 
 

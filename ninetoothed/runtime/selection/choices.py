@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import chain
 
@@ -16,86 +17,104 @@ from ninetoothed import ir
 from ninetoothed.errors import ArgumentError, SizeError
 from ninetoothed.expr import as_expr
 from ninetoothed.expr.sizes import evaluate
+from ninetoothed.runtime import specialise
 from ninetoothed.runtime.agreement import check_agreement
 from ninetoothed.runtime.conditions import check_conditions
 from ninetoothed.runtime.requirements import check_requirements
+from ninetoothed.runtime.selection.machine import Machine
 from ninetoothed.runtime.selection.ranking import varied
 from ninetoothed.runtime.specialise_plan import SpecialisationPlan
 from ninetoothed.schedule import Schedule
+from ninetoothed.specialisation import Specialisation
 
 
 @dataclass(frozen=True)
-class Fit:
-    """A schedule whose blocks fit the sizes of a call, and the outermost shapes and the grid that they make."""
+class Selection:
+    """All that decides which variant a call runs, and over how many programs.
 
+    grid: the common outermost shape. values: every size, stride and block by name. choices: those of its class.
+    """
+
+    specialisation: Specialisation
     schedule: Schedule
-    shapes: Mapping[str, tuple[int, ...]]
     grid: tuple[int, ...]
+    values: Mapping[str, int]
+    choices: Choices
+
+    @property
+    def gpu(self) -> Machine | None:
+        """The GPU to compile for; None is the PyTorch backend."""
+        return self.choices.key[2]
 
 
-@dataclass
+@dataclass(eq=False)
 class Choices:
     """The schedules that a class of calls may get, the best first.
 
+    specialisation: what is known of the class. key: that with the precision of products, the sizes, rounded, the GPU.
     rejected: those that need more of something than the GPU has, or that spill.
     learned: what tracing found that blocks must fulfil.
     is_settled: whether measuring has chosen the first.
     """
 
+    plan: SpecialisationPlan
+    specialisation: Specialisation
+    key: tuple[Specialisation, tuple[tuple[str, int], ...], Machine | None]
     schedules: tuple[Schedule, ...]
     rejected: set[Schedule] = field(default_factory=set)
     learned: tuple[ir.Requirement, ...] = ()
     is_settled: bool = False
 
-    def choose(self, plan: SpecialisationPlan, values: Mapping[str, int]) -> Fit:
+    def choose(self, values: Mapping[str, int]) -> Selection:
         """Return the best for a call; `SizeError` where its sizes do not fit together, or for no blocks."""
-        best = next(chain(self.fitting(plan, values), self._legal(plan, values)), None)
-        return best or self.fit(plan, self.schedules[0], values)
+        best = next(chain(self.fitting(values), self._legal(values)), None)
+        return best or self.fit(self.schedules[0], values)
 
-    def fitting(self, plan: SpecialisationPlan, values: Mapping[str, int]) -> Iterator[Fit]:
+    def fitting(self, values: Mapping[str, int]) -> Iterator[Selection]:
         """Yield those that fit a call and were not rejected, the best first."""
-        return (fit for fit in self._legal(plan, values) if fit.schedule not in self.rejected)
+        return (fit for fit in self._legal(values) if fit.schedule not in self.rejected)
 
-    def _legal(self, plan: SpecialisationPlan, values: Mapping[str, int]) -> Iterator[Fit]:
+    def candidates(self, values: Mapping[str, int]) -> tuple[Schedule, ...]:
+        """Return the schedules for a call, the chosen one first."""
+        return tuple(fit.schedule for fit in self.fitting(values))
+
+    def _legal(self, values: Mapping[str, int]) -> Iterator[Selection]:
         """Yield the schedules whose blocks fit the sizes of a call; where none does, others with such blocks."""
         is_any = False
-        for fit in self._fits(plan, self.schedules, values):
+        for fit in self._fits(self.schedules, values):
             is_any = True
             yield fit
         if not is_any:
-            names = plan.decisive.union(*map(_names, self.learned))
-            yield from self._fits(plan, varied(plan.definition, self.schedules[0], names), values)
+            names = self.plan.decisive.union(*map(_names, self.learned))
+            yield from self._fits(varied(self.plan.definition, self.schedules[0], names), values)
 
-    def _fits(
-        self, plan: SpecialisationPlan, schedules: Iterable[Schedule], values: Mapping[str, int]
-    ) -> Iterator[Fit]:
+    def _fits(self, schedules: Iterable[Schedule], values: Mapping[str, int]) -> Iterator[Selection]:
         for schedule in schedules:
-            try:
-                fit = self.fit(plan, schedule, values)
-            except ArgumentError:
-                continue
-            yield fit
+            with suppress(ArgumentError):
+                yield self.fit(schedule, values)
 
-    def fit(self, plan: SpecialisationPlan, schedule: Schedule, values: Mapping[str, int]) -> Fit:
+    def fit(self, schedule: Schedule, values: Mapping[str, int]) -> Selection:
         """Return a schedule for a call; `SizeError` where its sizes do not fit together, or not for these blocks."""
-        values = {**values, **schedule.blocks}
+        plan, values = self.plan, {**values, **schedule.blocks}
         check_conditions(plan.definition, plan.conditions, values)
         check_agreement(plan, values)
         check_requirements(plan.definition, self.learned, values)
         shapes = outermost_shapes(plan, values)
-        return Fit(schedule, shapes, grid_of(plan, shapes))
+        grid = grid_of(plan, shapes)
+        specialisation = specialise.with_schedule(self.specialisation, schedule, shapes, grid)
+        return Selection(specialisation, schedule, grid, values, self)
 
-    def learn(self, plan: SpecialisationPlan, error: SizeError) -> None:
+    def learn(self, error: SizeError) -> None:
         """Choose other blocks for calls whose sizes tracing found not to fit with these; raise where none can help."""
         found = error.requirement
-        if found is None or found in self.learned or not _names(found) & plan.definition.meta_symbols.keys():
+        if found is None or found in self.learned or not _names(found) & self.plan.definition.meta_symbols.keys():
             raise error
         self.learned = (*self.learned, found)
 
-    def reject(self, plan: SpecialisationPlan, schedule: Schedule, values: Mapping[str, int]) -> bool:
+    def reject(self, schedule: Schedule, values: Mapping[str, int]) -> bool:
         """Choose the next best for calls like this one; False, and the same again, where there is none."""
         self.rejected.add(schedule)
-        if next(self.fitting(plan, values), None) is None:
+        if next(self.fitting(values), None) is None:
             self.rejected.discard(schedule)
             return False
         return True

@@ -14,7 +14,7 @@ import hashlib
 import math
 import os
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -29,6 +29,7 @@ from ninetoothed.runtime.call_cache import unguarded
 from ninetoothed.runtime.selection.machine import Machine
 from ninetoothed.runtime.selection.measuring import Clock, compile_all, fastest, preserved
 from ninetoothed.runtime.selection.problem import within
+from ninetoothed.runtime.specialise_plan import SpecialisationPlan
 from ninetoothed.schedule import Schedule
 
 # The formula's pick and its neighbours.
@@ -65,25 +66,26 @@ def _neighbours(definition: KernelDefinition, pick: Schedule) -> Iterator[Schedu
 
 
 def tune(
-    definition: KernelDefinition, known: variants.VariantCache, call: BoundCall, place: torch.device, gpu: Machine
+    plan: SpecialisationPlan, known: variants.VariantCache, call: BoundCall, place: torch.device, gpu: Machine
 ) -> None:
     """Settle the schedule of a call's class: by the record on disk, or else by measuring on the call's arguments.
 
     Where a graph is being captured, or memory is short, it stays with the formula's.
     """
-    selection = known.select(call, place, gpu)
-    if known.is_settled(selection) or not math.prod(selection.grid) or torch.cuda.is_current_stream_capturing():
+    definition, select = plan.definition, functools.partial(known.select, plan, call, place, gpu)
+    selection = select()
+    if selection.choices.is_settled or not math.prod(selection.grid) or torch.cuda.is_current_stream_capturing():
         return
-    candidates = shortlist(definition, known.candidates(selection))
-    pick = variants.trace(definition, known.select(call, place, gpu, candidates[0]))
+    selection, pick = known.best(plan, call, place, gpu, functools.partial(executable.traced, definition))
+    candidates = shortlist(definition, selection.choices.candidates(selection.values))
     arguments.check_stored(definition, call, pick.stored)
     text = executable.emitted_for(pick).source
-    kept = record(definition, text, selection.family, gpu, candidates)
+    kept = record(definition, text, selection.choices.key, gpu, candidates)
     described = {_describe(definition, each): each for each in candidates}
     best = kept.read(lambda result: described.get(result["schedule"]))
     if best is None:
         try:
-            seconds = _measure(definition, known, call, place, gpu, candidates)
+            seconds = _measure(definition, known, call, place, gpu, select, candidates)
         except torch.OutOfMemoryError as error:
             warnings.warn(f"kernel `{definition.name}` was not tuned: {error}", stacklevel=2)
             return
@@ -92,7 +94,7 @@ def tune(
         best = next(iter(seconds))
         spent = {_describe(definition, each): each_seconds for each, each_seconds in seconds.items()}
         kept.write({"schedule": _describe(definition, best), "seconds": spent})
-    known.settle(selection, best)
+    selection.choices.settle(best)
 
 
 def _measure(
@@ -101,6 +103,7 @@ def _measure(
     call: BoundCall,
     place: torch.device,
     gpu: Machine,
+    select: Callable[[Schedule], variants.Selection],
     candidates: Sequence[Schedule],
 ) -> dict[Schedule, float]:
     """Return the seconds of each schedule, the best first; the best one's variant is remembered."""
@@ -111,7 +114,7 @@ def _measure(
     traced = []
     for candidate in candidates:
         with suppress(NineToothedError):  # such blocks the kernel cannot have
-            traced.append(variants.trace(definition, known.select(call, place, gpu, candidate)))
+            traced.append(variants.trace(definition, select(candidate)))
     compiled = {variant.selection.schedule: variant for variant in compile_all(traced, compile)}
     runs = {}
     for schedule, variant in compiled.items():
@@ -135,14 +138,14 @@ def _measure(
 
 
 def record(
-    definition: KernelDefinition, text: str, family: tuple, gpu: Machine, candidates: Sequence[Schedule]
+    definition: KernelDefinition, text: str, choices: tuple, gpu: Machine, candidates: Sequence[Schedule]
 ) -> disk_cache.DiskRecord:
     """Return the record on disk in which the result of tuning is kept.
 
     text: what the pick compiles to, which has all that the source, its helpers and this package say.
-    family: the class of calls: types, layout and sizes rounded to powers of two.
+    choices: the key of those of the class of calls: types, layout and sizes rounded to powers of two.
     """
-    specialisation, sizes = family[:2]
+    specialisation, sizes = choices[:2]
     key = {
         "source": hashlib.sha256(text.encode()).hexdigest(),
         "class": _plain(specialisation),

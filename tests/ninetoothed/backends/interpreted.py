@@ -15,6 +15,7 @@ import torch
 from ninetoothed.backends import triton
 from ninetoothed.backends.torch.elementwise import LIBDEVICE
 from ninetoothed.runtime import dispatch, executable
+from ninetoothed.runtime.arguments import bind, check
 from ninetoothed.runtime.build.compile import write_module
 from ninetoothed.runtime.build.target import target_of
 from ninetoothed.runtime.selection import machine, ranking
@@ -163,7 +164,7 @@ def interpret(kernel, arguments, gpu=machine.H200, blocks=None, **changes):
         variant = launcher.trace(arguments, {}, gpu)
     schedule = dataclasses.replace(executable.schedule_of(variant), **changes)
     emitted = triton.emit(variant.program, schedule, target_of(gpu))
-    call, _ = launcher._checked(arguments, {})
+    call, _ = check(kernel.definition, bind(kernel.definition, arguments, {}))
     names = [parameter.name for parameter in kernel.definition.parameters]
     run(emitted, load(emitted), dict(zip(names, call.arguments)), measure(launcher.plan, call))
     return emitted

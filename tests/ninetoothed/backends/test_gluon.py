@@ -369,7 +369,6 @@ def test_what_does_not_compile_gets_another_schedule(monkeypatch):
     x = halves(1, 16, 4096, 128)
     launcher = dispatch.Launcher(make().definition)
     call, place = arguments.check(make().definition, arguments.bind(make().definition, (x, x, x, 0.1, x), {}))
-    select = functools.partial(launcher._variants.select, call, place, machine.H200)
     tried = []
 
     def compile_kernel(emitted, *rest):
@@ -379,7 +378,8 @@ def test_what_does_not_compile_gets_another_schedule(monkeypatch):
         return type("Compiled", (), {"emitted": emitted, "spills": 0})
 
     monkeypatch.setattr(executable, "compile_kernel", compile_kernel)
-    selection, found = launcher._fitting(select(), select, executable.GpuExecutable)
+    build = functools.partial(launcher._variants.get, launcher.definition, compile=executable.GpuExecutable.compile)
+    selection, found = launcher._variants.best(launcher.plan, call, place, machine.H200, build)
     assert tried == ["gluon", "triton"] and not selection.schedule.overlaps
     assert found.compiled.emitted.source.startswith("import triton\n")
 
@@ -393,7 +393,9 @@ def test_warps_have_sixteen_rows_each(rows, warps, is_gluon):
     x = halves(1, 16, 4096, 128)
     launcher = dispatch.Launcher(make().definition)
     call, place = arguments.check(make().definition, arguments.bind(make().definition, (x, x, x, 0.1, x), {}))
-    traced = variants.trace(make().definition, launcher._variants.select(call, place, machine.H200, schedule))
+    traced = variants.trace(
+        make().definition, launcher._variants.select(launcher.plan, call, place, machine.H200, schedule)
+    )
     emitted = executable.emitted_for(traced)
     assert (emitted.dialect == "gluon") == is_gluon == executable.has_form(traced)
     assert ("half: gl.constexpr" in emitted.source) == ((rows, warps) == (128, 4))

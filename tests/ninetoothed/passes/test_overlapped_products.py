@@ -39,9 +39,9 @@ def traced(kernel, values, *blocks):
     """A variant with these blocks, as it runs on the CPU."""
     launcher = dispatch.Launcher(kernel.definition)
     call, place = arguments.check(kernel.definition, arguments.bind(kernel.definition, values, {}))
-    schedule = launcher._variants.select(call, place, None).schedule
+    schedule = launcher._variants.select(launcher.plan, call, place, None).schedule
     meta = tuple(zip(kernel.definition.meta_symbols, blocks, strict=True))
-    selection = launcher._variants.select(call, place, None, dataclasses.replace(schedule, meta=meta))
+    selection = launcher._variants.select(launcher.plan, call, place, None, dataclasses.replace(schedule, meta=meta))
     return variants.trace(kernel.definition, selection)
 
 

@@ -19,6 +19,10 @@ class FromAddresses:
     device = None
 
     @property
+    def definition(self):
+        return self.evaluation.definition
+
+    @property
     def precision(self):
         return self.evaluation.precision
 

@@ -68,7 +68,7 @@ class TestBind:
         for args, kwargs in (((X,), {}), ((2, X), {}), ((X,), {"x": 2}), ((), {"y": X})):
             assert bind(definition, args, kwargs).arguments == (2, X)
         with pytest.raises(ArgumentError, match="`x` was made with value=2, and is called with 3"):
-            bind(definition, (3, X), {})
+            check(definition, bind(definition, (3, X), {}))
         with pytest.raises(ArgumentError, match=r"takes 2 arguments \(x, y\), or 1 without"):
             bind(definition, (), {})
 

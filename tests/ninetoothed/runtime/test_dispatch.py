@@ -6,6 +6,7 @@ import enum
 import functools
 import re
 import threading
+import warnings
 
 import numpy
 import pytest
@@ -221,6 +222,22 @@ class TestCalls:
                 kernel(x, a, b, mode, z, BLOCK=4)
         with pytest.raises(ArgumentTypeError, match="`z` is given a tensor on the meta device"):
             kernel(x, meta, meta, 0, meta, BLOCK=4)
+        with pytest.raises(ArgumentTypeError, match="`mode` is known when compiling"):
+            kernel(x, meta, few, [], z, BLOCK=4)
+
+    def test_absent_parameters_require_no_gradients(self):
+        kernel, x, z = masked(), torch.randn(9), nans(9)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            for _ in range(3):
+                kernel(x, torch.randn(5, requires_grad=True), False, z, BLOCK=4)
+        assert torch.equal(z, x)
+
+    def test_absent_parameters_of_no_programs(self):
+        kernel, none = masked(), torch.empty(0)
+        kernel(none, None, False, none, BLOCK=4)
+        with pytest.raises(ArgumentTypeError, match="`mask` is a tensor, and the call gives None"):
+            kernel(none, None, True, none, BLOCK=4)
 
     def test_enums(self):
         def application(x, mode, z):
@@ -307,7 +324,7 @@ class TestCaches:
 
     def test_a_miss_selects_once(self, traces, monkeypatch):
         add, selected, select = make_add(), [], variants.VariantCache.select
-        monkeypatch.setattr(variants.VariantCache, "select", lambda *args: selected.append(args[1]) or select(*args))
+        monkeypatch.setattr(variants.VariantCache, "select", lambda *args: selected.append(args[2]) or select(*args))
         for size in (9, 9, 10, 11, 10, 9):
             x, y, z = torch.randn(size), torch.randn(size), nans(size)
             add(x, y, z, BLOCK=4)
@@ -449,8 +466,8 @@ def test_aligned_tensors_are_compiled_as_such(offset, vectors):
     definition = dispatch.launcher_of(add).definition
     x, y, z = (torch.zeros(1024 + offset)[offset:] for _ in range(3))
     call = dispatch.BoundCall((x, y, z), (("BLOCK", 512),))
-    cache = variants.VariantCache(dispatch.launcher_of(add).plan)
-    variant = variants.trace(definition, cache.select(call, torch.device("cuda:0"), H200))
+    selection = variants.VariantCache().select(dispatch.launcher_of(add).plan, call, torch.device("cuda:0"), H200)
+    variant = variants.trace(definition, selection)
     compiled = executable.GpuExecutable.compile(definition, variant)
     assert (re.search(r"ld\.global(\.\w+)*\.v[24]\.", compiled.asm["ptx"]) is not None) == vectors
 

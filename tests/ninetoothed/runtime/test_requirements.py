@@ -212,5 +212,25 @@ def test_a_formula_that_is_one_broadcasts():
         kernel(x, y, output)
         assert torch.equal(output, x[:-2] + y)
     assert "x_index" not in kernel.source(torch.empty(3), torch.empty(5), torch.empty(5), gpu=H200).text
+    assert len(launcher_of(kernel).variants) == 2
     with pytest.raises(SizeError, match="broadcast"):
         kernel(torch.randn(4), torch.randn(5), nans(5))
+
+
+@pytest.mark.parametrize("sides", ((1001, 69_999, 1001), (69_999, 1001, 69_999)), ids=("short first", "long first"))
+def test_calls_of_one_class_have_indices_as_long_as_they_need(sides):
+    def arrangement(x, y):
+        return x.tile((65536,)), y.tile((65536,))
+
+    def application(x, y):
+        y = x.source.shape[0] * x.source.shape[0] + 0 * x
+
+    kernel = ninetoothed.make(arrangement, application, (Tensor(1), Tensor(1)))
+    for side in sides:
+        x, y = torch.zeros(side, dtype=torch.int64), torch.zeros(side, dtype=torch.float64)
+        (requirement,) = program(kernel, (x, y), {}).requirements
+        assert requirement.is_width
+        kernel(x, y)
+        assert y[-1] == side * side
+    assert len(launcher_of(kernel).variants) == 2
+    assert {each.wide for each in program(kernel, (x, y), {}).parameters} == {sides[-1] == 69_999}

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from ninetoothed.errors import ResourceError
-from ninetoothed.runtime import dispatch, executable, private
+from ninetoothed.runtime import dispatch, executable, private, variants
 from ninetoothed.runtime.build import descriptors
 from ninetoothed.runtime.call_cache import FunctionBody
 from ninetoothed.runtime.selection import machine, ranking
@@ -203,7 +203,9 @@ class TestWhatDoesNotFit:
         launcher = dispatch.Launcher(kernel.definition)
         place = torch.device("cuda:0")
         try:
-            return launcher._select(dispatch.BoundCall(arguments, ()), place).selection.schedule, tried
+            return launcher._executable(
+                launcher.plan, dispatch.BoundCall(arguments, ()), place
+            ).selection.schedule, tried
         except ResourceError:
             return None, tried
 
@@ -248,7 +250,7 @@ class TestWhatDoesNotFit:
             return seen.setdefault(chosen, next(amounts))
 
         found, tried = self.select(mm.make(), arguments, monkeypatch, lambda chosen: True, spills)
-        assert len(tried) == dispatch.MOST_SPILLING and found == tried[1]
+        assert len(tried) == variants.MOST_SPILLING and found == tried[1]
 
     def test_a_real_one(self, gpu, monkeypatch, tmp_path):
         pytest.importorskip("triton")
@@ -259,7 +261,7 @@ class TestWhatDoesNotFit:
         addend = torch.empty(4096, 4096)
         arguments = addend, halves(4096, 4096), halves(4096, 4096), 1.0, 1.0, halves(4096, 4096)
         first = launcher.trace(arguments, {}, machine.H200).selection.schedule
-        found = launcher._select(dispatch.BoundCall(arguments, ()), torch.device("cuda:0"))
+        found = launcher._executable(launcher.plan, dispatch.BoundCall(arguments, ()), torch.device("cuda:0"))
         assert first.programs and found.selection.schedule != first
         assert found.compiled.shared <= machine.H200.shared_memory
 

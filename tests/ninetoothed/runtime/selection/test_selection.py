@@ -11,6 +11,7 @@ import ninetoothed.language as ntl
 from ninetoothed import Symbol, Tensor, block_size
 from ninetoothed.errors import ArrangementError
 from ninetoothed.runtime import dispatch, specialise
+from ninetoothed.runtime.arguments import bind, check
 from ninetoothed.runtime.selection import cost_model, machine, ranking
 from ninetoothed.runtime.selection.pattern import AttentionPattern, Pattern, ProductPattern, pattern_of
 from ninetoothed.runtime.selection.problem import SHORTEST
@@ -38,7 +39,7 @@ GPUS = (machine.A100, machine.H100, machine.H200, machine.B200)
 def chosen(kernel, *arguments, gpu=machine.H200):
     """All candidates for a call, the best first."""
     launcher = dispatch.launcher_of(kernel)
-    call, place = launcher._checked(arguments, {})
+    call, place = check(kernel.definition, bind(kernel.definition, arguments, {}))
     values = measure(launcher.plan, call)
     specialisation = specialise.specialise(launcher.plan, call, values, place)
     sizes = {name: ranking.rounded(values[name]) for name in launcher.plan.sizes & values.keys()}

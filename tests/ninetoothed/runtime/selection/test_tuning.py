@@ -111,9 +111,10 @@ def make_product(**options):
 
 def ranked(kernel, *args):
     launcher = dispatch.launcher_of(kernel)
-    call = launcher._checked(args, {})[0]
+    call, _ = arguments.check(kernel.definition, arguments.bind(kernel.definition, args, {}))
     known = launcher._variants
-    return known.candidates(known.select(call, torch.device("cuda:0"), machine.H200))
+    selection = known.select(launcher.plan, call, torch.device("cuda:0"), machine.H200)
+    return selection.choices.candidates(selection.values)
 
 
 def candidates_of(kernel, *args):
