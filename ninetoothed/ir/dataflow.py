@@ -48,15 +48,15 @@ class Dataflow(ABC, Generic[Fact]):
         for value in values:
             self.note(value, fact)
 
-    def settle(self, block: Block) -> None:
+    def run(self, block: Block) -> None:
         """Follow the operations of a block; those of a loop until what is known of its variables stays."""
         for operation in reversed(block) if self.backwards else block:
             if nested := blocks(operation):
-                self._settle_all(operation, nested)
+                self._run_nested(operation, nested)
             else:
                 self.follow(operation)
 
-    def _settle_all(self, operation: Operation, nested: tuple[Block, ...]) -> None:
+    def _run_nested(self, operation: Operation, nested: tuple[Block, ...]) -> None:
         """Follow blocks. A round changes a fact of a loop-carried variable, or is the last."""
         carried = operation.arguments if isinstance(operation, Loop) else ()
         steps = (self.follow, self._hand_on) if self.backwards else (self._hand_on, self.follow)
@@ -66,7 +66,7 @@ class Dataflow(ABC, Generic[Fact]):
             for step in steps:
                 step(operation)
             for block in nested:
-                self.settle(block)
+                self.run(block)
             if not self.backwards:
                 self._hand_on(operation)
             if before == [self.facts.get(value) for value in carried]:

@@ -24,7 +24,7 @@ def remove_dead(block: Block, live: Iterable[Value] = (), must_run: Callable[[Op
     """Remove the operations of a block that neither must run nor lead to a value in `live`."""
     liveness = _Liveness(must_run)
     liveness.note_all(live, True)
-    liveness.settle(block)
+    liveness.run(block)
     return _Remover(liveness=liveness).block(block)
 
 

@@ -104,8 +104,8 @@ class _Peeler(ir.Rewriter):
         offset = sum((index * stride for index, stride in zip(access.indices, strides, strict=True)), start=const(0))
         linear = offset.linear(lanes)
         near = {name for name in lanes if linear is None or linear[0][name] == 1}
-        room = (guard.size - guard.index).subs(lanes)
-        return bool(near & guard.index.variables) and divisor(room, self.facts) * bits % VECTOR != 0
+        remaining = (guard.size - guard.index).subs(lanes)
+        return bool(near & guard.index.variables) and divisor(remaining, self.facts) * bits % VECTOR != 0
 
 
 def _is_repeatable(loop: ir.For) -> bool:
@@ -127,12 +127,12 @@ def _limit(counter: str, access: ir.Access, guard: Guard) -> Expr | None:
     linear = (guard.size - 1 - guard.index).linear((counter, *lanes))
     if linear is None or not all(coefficient.is_constant for coefficient in linear[0].values()):
         return None
-    coefficients, room = linear
-    if any(name in room.variables for name, _ in access.bindings):
+    coefficients, remaining = linear
+    if any(name in remaining.variables for name, _ in access.bindings):
         return None  # not known before the loop
     growth = -coefficients.pop(counter).constant
     taken = sum(min(coefficients[name].constant, 0) * last for name, last in lanes.items())
-    return (room + taken) // growth + 1 if growth > 0 else None
+    return (remaining + taken) // growth + 1 if growth > 0 else None
 
 
 def _fresh(counter: str, facts: Facts) -> str:

@@ -67,7 +67,7 @@ def _quarter(program: ir.Program, loop: ir.For, piece: Subtile) -> tuple[ir.Bloc
     defined = (value for operation in before for value in ir.results(operation))
     whole: dict[tuple[ir.Value, Subtile], ir.Value] = {(value, ()): value for value in defined}
     builder = SubtileBuilder(producers(program.body), known=whole)
-    builder.of(loop.results[0], piece)  # first, so that what follows it comes after it
+    builder.part(loop.results[0], piece)  # first, so that what follows it comes after it
     stores = tuple(builder.stored(store, piece) for store in _stores(after, loop.results[0]))
     early_loads = (operation.result.type.lanes for operation in before if isinstance(operation, ir.Load))
     if not _are_own(builder, after, piece) or any(sum(count > 1 for count in lanes) > 1 for lanes in early_loads):

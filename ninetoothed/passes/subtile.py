@@ -50,7 +50,7 @@ class SubtileBuilder:
     operations: list[ir.Operation] = field(default_factory=list)
     known: dict[tuple[ir.Value, Subtile], ir.Value] = field(default_factory=dict)
 
-    def of(self, value: ir.Value, piece: Subtile) -> ir.Value:
+    def part(self, value: ir.Value, piece: Subtile) -> ir.Value:
         """Return a subtile of a value."""
         piece = _of_type(value.type, piece)
         if (value, piece) not in self.known:
@@ -61,7 +61,7 @@ class SubtileBuilder:
 
     def stored(self, store: ir.Store, piece: Subtile) -> ir.Store:
         """Store a subtile."""
-        return replace(store, access=_access(store.access, piece), value=self.of(store.value, piece))
+        return replace(store, access=_access(store.access, piece), value=self.part(store.value, piece))
 
     def computed(self, operation: ir.Operation, value: ir.Value, piece: Subtile) -> ir.Value:
         """Clone an operation for a subtile of its result."""
@@ -72,7 +72,7 @@ class SubtileBuilder:
             case ir.Load(access=access):
                 operation = replace(operation, access=_access(access, piece))
             case ir.Apply(operands=operands, results=(_,)):
-                pieces = tuple(map(self.of, operands, _of_operands(operation, piece)))
+                pieces = tuple(map(self.part, operands, _of_operands(operation, piece)))
                 operation = replace(operation, operands=pieces)
             case ir.Index(expr=e, lanes=lanes, bindings=()):
                 lanes, moved = _cut_lanes(lanes, piece)
@@ -92,9 +92,9 @@ class SubtileBuilder:
         pieces = [_of_type(each.argument.type, piece) for each in loop.carried]
         pairs = list(zip(loop.carried, pieces, strict=True))
         known = {(each.argument, part): _like(each.argument, part) for each, part in pairs}
-        within = SubtileBuilder(producers(loop.body), self.of, known=dict(known))
-        yields = [within.of(each.yielded, part) for each, part in pairs]
-        initial = [self.of(each.initial, part) for each, part in pairs]
+        within = SubtileBuilder(producers(loop.body), self.part, known=dict(known))
+        yields = [within.part(each.yielded, part) for each, part in pairs]
+        initial = [self.part(each.initial, part) for each, part in pairs]
         results = {(each.result, part): _like(each.result, part) for each, part in pairs}
         carried = ir.Carried.of(initial, known.values(), yields, results.values())
         self.operations.append(replace(loop, carried=carried, body=tuple(within.operations)))
@@ -112,7 +112,7 @@ def needs_same_slice(block: ir.Block, value: ir.Value, start: ir.Value, axis: in
 
     half = (AxisSlice(axis, start.type.lanes[axis] // 2, const(0)),)
     try:
-        SubtileBuilder(producers(block), outside).of(value, half)
+        SubtileBuilder(producers(block), outside).part(value, half)
     except Inseparable:
         return False
     return value.type.lanes == start.type.lanes

@@ -83,7 +83,7 @@ class _Found:
     @cached_property
     def _values(self) -> Values:
         values = Values(self.walked.integers, self.walked.rounds, self.programs, self.changed)
-        values.settle(self.body)
+        values.run(self.body)
         return values
 
     def located(self) -> tuple[tuple[Site, ...], dict[str, tuple[Expr, ...]]]:

@@ -65,7 +65,7 @@ class Footprints:
         if self._are_alike(a, b, values) and self._are_proved(a, b):
             return True
         if (a, b) not in self._asked:
-            self._asked[a, b] = self._flat(self._of(a, b))
+            self._asked[a, b] = self._flat(self._sites_of(a, b))
         return self._asked[a, b].answer(values) is None
 
     def read_again(self, a: str, b: str, values: Mapping[str, int]) -> tuple[Site, Site] | None:
@@ -91,14 +91,14 @@ class Footprints:
             [e.subs(values) for e in (*memory.sizes, *memory.strides)]
             for memory in (self.memories[a], self.memories[b])
         ]
-        return forms[0] == forms[1] and not any(site.is_pointed for site in self._of(a, b))
+        return forms[0] == forms[1] and not any(site.is_pointed for site in self._sites_of(a, b))
 
-    def _of(self, *names: str) -> Iterator[Site]:
+    def _sites_of(self, *names: str) -> Iterator[Site]:
         return (site for site in self.sites if site.parameter in names)
 
     def _are_proved(self, a: str, b: str) -> bool:
         if (a, b) not in self._proofs:
-            question = Question(b, tuple(self._of(a, b)), self.space, self.facts)
+            question = Question(b, tuple(self._sites_of(a, b)), self.space, self.facts)
             self._proofs[a, b] = not question.left()
         return self._proofs[a, b]
 

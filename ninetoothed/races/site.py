@@ -15,14 +15,16 @@ class Site:
     """One load or store of a parameter.
 
     value: what is stored; None of a load.
-    place: the indices of an element; of a pointer, the distance from the first. guards: what must hold for a touch.
+    place: the indices of an element; of a pointer, how many elements it is after the first. guards: the access happens
+        where all hold.
     rounds: the counters of the loops around it. lanes: those of its tile.
     order: where it stands among the operations of a program: positions and counters, the outermost first.
     is_certain: whether nothing but its guards keeps programs from touching it.
     conditions: what else decides that it happens, which only a run knows, each with the side that it is on.
     in_rounds: those of them that each round of a loop asks anew.
     behind: what the numbers of run time in its place and its guards depend on.
-    keys: expressions that decide on the number that is stored. tag: how it is computed of them.
+    keys, tag: the expressions from which the stored number is computed, and how: of `x[i] * 2`, (i,) and a number for
+        "x[...] * 2". Two stores of equal keys and tags store equal numbers.
     """
 
     parameter: str

@@ -30,18 +30,18 @@ if TYPE_CHECKING:
 def assign(rewriter: OverhangRewriter, operation: ir.Apply) -> None:
     """Return the new value of a variable; where another operand is overhang, the part made of the old value stays."""
     old, new = operation.operands
-    tile = _VariableUpdate(rewriter, old, rewriter.rooms.get(operation.result)).of(new)
+    tile = _VariableUpdate(rewriter, old, rewriter.unread.get(operation.result)).updated(new)
     rewriter.set(operation.result, tile)
 
 
 class _VariableUpdate:
     """Computes the new value of a variable again, from the `old` one."""
 
-    def __init__(self, rewriter: OverhangRewriter, old: Value, rooms: frozenset[Expr] | None):
-        self.rewriter, self.old, self.rooms = rewriter, old, rooms or frozenset()
+    def __init__(self, rewriter: OverhangRewriter, old: Value, unread: frozenset[Expr] | None):
+        self.rewriter, self.old, self.unread = rewriter, old, unread or frozenset()
         self.known: dict[Value, TrackedTile] = {old: rewriter.tile(old)}
         self.dependent: dict[Value, bool] = {old: True}
-        # Of `a + x[i]`, where `a` stays past the edges of x[i]: these edges.
+        # Of values such as `a + x[i]`, the edges of x[i]: past them it is `a` alone.
         self.without: dict[Value, tuple[OverhangEdge, ...]] = defaultdict(tuple)
         self.inherited: dict[Value, frozenset[OverhangEdge]] = {old: frozenset(self.known[old].edges)}
 
@@ -58,7 +58,7 @@ class _VariableUpdate:
         return is_dependent
 
     def inherits(self, raw: Value) -> frozenset[OverhangEdge]:
-        """Return the edges of the old value as a value that is computed from it may have them."""
+        """Return the edges that a value may have from the old one: of `total.T` those of `total`, turned."""
         if raw not in self.inherited:
             operation = self.rewriter.producers.get(raw)
             operands = operation.operands if self.depends(raw) and isinstance(operation, ir.Apply) else ()
@@ -70,11 +70,11 @@ class _VariableUpdate:
         return self.inherited[raw]
 
     def moved(self, edges: Iterable[OverhangEdge], operation: ir.Apply) -> tuple[OverhangEdge, ...]:
-        """Return the bounds among the edges of a shape operation's operand as edges of its result."""
+        """Move the bounds among an operand's edges to the result: of `x[:, None]`, from axis 0 to axis 0 of two."""
         bounds = (edge for edge in edges if isinstance(edge, BoundEdge))
         return tuple(new for edge in bounds if (new := moved(self.rewriter, edge, operation)) is not None)
 
-    def of(self, raw: Value) -> TrackedTile:
+    def updated(self, raw: Value) -> TrackedTile:
         """Return the tile of a value in the new program."""
         if raw not in self.known:
             self.known[raw] = self.computed(raw)
@@ -86,14 +86,14 @@ class _VariableUpdate:
         if not self.depends(raw) or not isinstance(operation, ir.Apply) or len(operation.results) != 1:
             return self.rewriter.tile(raw)
         if operation.function == "assign":
-            tile = self.of(operation.operands[1])
+            tile = self.updated(operation.operands[1])
             self.without[raw] = self.without[operation.operands[1]]
             return tile
         is_accumulated = operation.function == "dot" and any(map(self.depends, operation.operands[2:]))
         if is_accumulated or (operation.primitive.is_elementwise and not operation.primitive.effect.writes):
             return self.joined(operation)
         if operation.primitive.moves_lanes:
-            inner = self.of(operation.operands[0])
+            inner = self.updated(operation.operands[0])
             self.without[raw] = self.moved(self.without[operation.operands[0]], operation)
             return TrackedTile(self.again(operation, [inner]), carried(self.rewriter, operation, inner).edges)
         return self.rewriter.tile(raw)
@@ -108,9 +108,9 @@ class _VariableUpdate:
         return value
 
     def joined(self, operation: ir.Apply) -> TrackedTile:
-        """Rewrite an operation of which an operand is a part of the old value: it stays where others are overhang."""
+        """Rewrite `old + x`: past the ends of x it is `old`."""
         rewriter, raw = self.rewriter, operation.result
-        tiles = [self.of(operand) for operand in operation.operands]
+        tiles = [self.updated(operand) for operand in operation.operands]
         position = self.base(operation, tiles)
         value = self.again(operation, tiles)
         normal = joined(rewriter, operation, tiles, value)
@@ -123,7 +123,7 @@ class _VariableUpdate:
         lost = self.lost(operation, met, position, own)
         self.without[raw] = distinct((*self.without[operation.operands[position]], *(e for e in lost if e in met)))
         if lost:
-            rewriter.settle((pair for each in others for pair in each.clashes), None, operation.location)
+            rewriter.check_clashes((pair for each in others for pair in each.clashes), None, operation.location)
         is_neutral = len(others) == 1 and others[0].holds(contents.neutral(operation, 1 - position), lost)
         stays = bool(lost) and not is_neutral and not rewriter.defers(base.value, lost)
         if stays:
@@ -136,7 +136,7 @@ class _VariableUpdate:
         return TrackedTile(value, own, known, clashes=tuple(found))
 
     def base(self, operation: ir.Apply, tiles: list[TrackedTile]) -> int | None:
-        """Choose the operand that stays where another is overhang: a part of the old value, of the result's type."""
+        """Choose the operand that stays where another is overhang: of `old * 2 + x`, `old * 2`."""
         parts = [
             place
             for place, operand in enumerate(operation.operands)
@@ -154,14 +154,14 @@ class _VariableUpdate:
     def lost(
         self, operation: ir.Apply, met: tuple[OverhangEdge, ...], position: int, own: tuple[OverhangEdge, ...]
     ) -> list[OverhangEdge]:
-        """Return the edges of other operands that some use of the variable can tell, less its own.
+        """Return the edges past which the result is that operand alone: of `total += x`, those of x that total has not.
 
-        Of two parts, one of which is without an operand there, the other stays: `m += (x - m) * 0.5` leaves m.
+        Of `m + (x - m) * 0.5` both sides hold m. Past the ends of x the second has no x, so the first stays: m.
         """
         left = self.without[operation.operands[position]]
         met = distinct((*met, *(edge for raw in operation.operands for edge in self.without[raw] if edge not in left)))
-        hidden = self.rooms if operation.result.type.lanes == self.old.type.lanes else frozenset()
+        hidden = self.unread if operation.result.type.lanes == self.old.type.lanes else frozenset()
         return [
             edge for edge in met
-            if edge.fails and edge not in own and not (isinstance(edge, BoundEdge) and edge.room in hidden)
+            if edge.fails and edge not in own and not (isinstance(edge, BoundEdge) and edge.remaining in hidden)
         ]  # fmt: skip

@@ -25,11 +25,11 @@ def passed(rewriter: OverhangRewriter, operation: ir.Apply) -> None:
     access: ir.Access = operation.attribute("access")
     inner, result = rewriter.tile(operation.operands[0]), operation.result
     facts = with_lanes(rewriter.facts, access.type.axes)
-    unread = rewriter.rooms.get(result)
-    held = {edge.room for edge in _simple(inner, facts) if inner.held(edge) == access.other}
-    rooms = {guard: None if guard.lower else simplify(guard.size - guard.index, facts) for guard in access.guards}
-    needed = [g for g, room in rooms.items() if unread is not None and room not in held and room not in unread]
-    value, filled = inner.value, held.union(room for guard, room in rooms.items() if guard in needed)
+    unread = rewriter.unread.get(result)
+    held = {edge.remaining for edge in _simple(inner, facts) if inner.held(edge) == access.other}
+    remaining = {guard: None if guard.lower else simplify(guard.size - guard.index, facts) for guard in access.guards}
+    needed = [g for g, each in remaining.items() if unread is not None and each not in held and each not in unread]
+    value, filled = inner.value, held.union(each for guard, each in remaining.items() if guard in needed)
     # Within are lanes below the size, and those whose index is above -1.
     bounds = [(guard.index, guard.size) for guard in needed if guard.upper]
     bounds += [(const(-1), guard.index) for guard in needed if guard.lower]
@@ -38,7 +38,7 @@ def passed(rewriter: OverhangRewriter, operation: ir.Apply) -> None:
         value = rewriter.builder.choice(mask, value, rewriter.builder.number(access.other, access.type))
         object.__setattr__(value, "hint", result.hint)
     tile = TrackedTile(value, distinct(rewriter.edges_of(access)))
-    past = (edge for edge in _simple(tile, facts) if edge.room in filled)
+    past = (edge for edge in _simple(tile, facts) if edge.remaining in filled)
     rewriter.set_read(result, replace(tile, contents=dict.fromkeys(past, access.other)))
 
 

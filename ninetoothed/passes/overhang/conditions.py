@@ -22,10 +22,10 @@ def is_implied(rewriter: OverhangRewriter, condition: Value, edge: OverhangEdge)
         return False
     facts = rewriter.facts
     for e in _conjuncts(rewriter, condition):
-        if simplify(simplest(e) - edge.room, facts) == 0:
+        if simplify(simplest(e) - edge.remaining, facts) == 0:
             return True
         facts = facts.assume(e, 1)
-    return facts is not rewriter.facts and is_nonnegative(edge.room - 1, facts)
+    return facts is not rewriter.facts and is_nonnegative(edge.remaining - 1, facts)
 
 
 def _conjuncts(rewriter: OverhangRewriter, condition: Value) -> Iterator[Expr]:

@@ -1,7 +1,8 @@
 """Edges of values: conditions on lanes. A lane is overhang if it fails one of them.
 
-An edge is an inequality, `room > 0`, in the variables of the value's axes (a `BoundEdge`), or a value of its own (a
-`MaskEdge`) where no inequality is known: a variable that each round of a loop replaces keeps the mask of the last one.
+An edge is an inequality, `remaining > 0`, in the variables of the value's axes (a `BoundEdge`): of tiles of 64 that end
+at n, `n - 64 * program_0 - lane_0_64 > 0`. Or it is a value (a `MaskEdge`) where no inequality is known: a variable
+that each round of a loop replaces keeps the mask of the last one.
 """
 
 from __future__ import annotations
@@ -18,14 +19,13 @@ from ninetoothed.ir.lanes import Told
 
 @dataclass(frozen=True, kw_only=True)
 class BoundEdge(Edge):
-    """Lanes are elements where `index < size`, which is `room > 0`, or where some guard of `reached` fails.
+    """Lanes are elements where `index < size`, which is `remaining > 0`, or where some guard of `reached` fails.
 
-    Edges are equal where they leave as much room. uniform: axes of one lane, too, those of which another edge leaves
-    one, and those along which the value was broadcast since.
-    fails: whether some lane may be overhang. parameter: whose end it is; None where it only rounds an extent up.
+    Edges are equal if `remaining`, `reached` and `uniform` are. uniform: the axes along which the value was broadcast
+    since, too. parameter: whose end it is; None where it only rounds an extent up.
     """
 
-    room: Expr
+    remaining: Expr
     index: Expr = field(compare=False)
     size: Expr = field(compare=False)
     lanes: tuple[ir.Lane, ...] = field(compare=False)
@@ -36,11 +36,11 @@ class BoundEdge(Edge):
     @classmethod
     def of(cls, edge: Edge, lanes: Iterable[ir.Lane], facts: Facts, **rest: Any) -> BoundEdge:
         # Lanes that do not matter have no counterpart later, and are not to be mentioned.
-        index, size, room = (simplify(e, facts) for e in (edge.index, edge.size, edge.size - edge.index))
-        names = room.variables.union(*(guard.variables for guard in edge.reached))
+        index, size, remaining = (simplify(e, facts) for e in (edge.index, edge.size, edge.size - edge.index))
+        names = remaining.variables.union(*(guard.variables for guard in edge.reached))
         own = tuple(lane for lane in lanes if lane.name in names)
         rest = {"reached": edge.reached, "uniform": edge.uniform, "fails": edge.fails, **rest}
-        return cls(room=condition(room), index=index, size=size, lanes=own, **rest)
+        return cls(remaining=condition(remaining), index=index, size=size, lanes=own, **rest)
 
     @property
     def axes(self) -> frozenset[int]:
@@ -50,7 +50,7 @@ class BoundEdge(Edge):
     @property
     def names(self) -> frozenset[str]:
         """Collect all variables, lanes aside."""
-        found = self.room.variables.union(*(guard.variables for guard in self.reached))
+        found = self.remaining.variables.union(*(guard.variables for guard in self.reached))
         return found - {lane.name for lane in self.lanes}
 
     def over(self, values: Mapping[str, Expr], lanes: Iterable[ir.Lane], facts: Facts) -> BoundEdge:
@@ -61,7 +61,7 @@ class BoundEdge(Edge):
     @property
     def is_prefix(self) -> bool:
         """Tell whether the elements come first along each axis."""
-        linear = self.room.linear([lane.name for lane in self.lanes])
+        linear = self.remaining.linear([lane.name for lane in self.lanes])
         return linear is not None and all(c.is_constant and c.constant < 0 for c in linear[0].values())
 
 
@@ -139,10 +139,10 @@ def equal_counts(a: BoundEdge, b: BoundEdge, sizes: frozenset[str]) -> tuple[Exp
     lanes = {lane.name: const(0) for lane in (*a.lanes, *b.lanes)}
     if not (a.is_prefix and b.is_prefix):
         return None
-    difference = a.room - b.room
+    difference = a.remaining - b.remaining
     if difference.is_constant and difference.constant == 0:
         return const(0), const(0)
-    left, right = (bound.room.subs(lanes) for bound in (a, b))
+    left, right = (bound.remaining.subs(lanes) for bound in (a, b))
     if left.variables | right.variables <= sizes:
         count = const(max(lane.count for lane in (*a.lanes, *b.lanes)))
         return minimum(maximum(left, 0), count), minimum(maximum(right, 0), count)

@@ -26,14 +26,14 @@ from ninetoothed.passes.overhang.edges import rounding
 if TYPE_CHECKING:
     from ninetoothed.passes.overhang.resolve import OverhangRewriter
 
-# Operands and numbers: if a value holds the number past the end, the operand holds what its operation needs there.
+# Of x in `max(x + 1)`: (x + 1, -inf). If x holds -inf past the end, so does x + 1, which `max` needs.
 Needs = frozenset[tuple[Value, Number]]
 
 
 def chosen(rewriter: OverhangRewriter) -> dict[Value, Number]:
     """Choose what loads hold past ends, where they may hold any number."""
     needs, found = _Needs(rewriter), {}
-    needs.settle(rewriter.program.body)
+    needs.run(rewriter.program.body)
     for load in ir.walk(rewriter.program.body):
         if isinstance(load, ir.Load) and _is_free(rewriter, load):
             served = Counter(number for _, number in needs.facts.get(load.result, ()))
@@ -51,8 +51,8 @@ def _is_free(rewriter: OverhangRewriter, load: ir.Load) -> bool:
     """Tell whether a load may hold any number past the end, as all out of bounds is overhang, and a use reads that."""
     access, facts = load.access, with_lanes(rewriter.facts, load.access.type.axes)
     edges = (*rewriter.edges_of(access), *rounding(access.type, facts))
-    rooms = {edge.room for edge in edges if not edge.reached}
-    is_overhang = all(not g.lower and simplify(g.size - g.index, facts) in rooms for g in access.guards)
+    remaining = {edge.remaining for edge in edges if not edge.reached}
+    is_overhang = all(not g.lower and simplify(g.size - g.index, facts) in remaining for g in access.guards)
     is_seen = any(edge.fails and rewriter.is_seen(load.result, edge) for edge in edges)
     return bool(access.guards) and access.other == 0 and is_overhang and is_seen
 

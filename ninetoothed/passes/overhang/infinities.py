@@ -44,7 +44,7 @@ def added(
 
 
 def _inside(operation: ir.Apply, place: int, number: Number, told: Told) -> Infinity:
-    """Return an infinity of an operand, in the lanes that make those lanes of the result."""
+    """Say of an operand's lanes that they are infinite: those that make lanes of the result."""
     found = {axis: expressed(e, operation.result.type, told) for axis, e in forwards(operation, place).items()}
     folded = dict.fromkeys(operation.axes.worked() if operation.primitive.folds else (), _ALL)
     return operation.operands[place], number, folded | {axis: e for axis, e in found.items() if e is not None}

@@ -128,8 +128,8 @@ class MaskBuilder:
         for known in self._masks:
             if key in known:
                 return known[key]
-        if edge.room.is_constant and not edge.reached:
-            inside = self.number(edge.room.constant > 0, TileType(dtypes.int1))
+        if edge.remaining.is_constant and not edge.reached:
+            inside = self.number(edge.remaining.constant > 0, TileType(dtypes.int1))
         else:
             inside = self.compared("lt", edge.index, edge.size, edge, type)
         for guard in edge.reached:

@@ -15,30 +15,31 @@ from ninetoothed.ir.dataflow import Dataflow
 from ninetoothed.ir.lanes import backwards, with_lanes
 from ninetoothed.passes.overhang import edges
 
-# Lanes with `room <= 0` by any of these are left out; None: all lanes are.
-Rooms = frozenset[Expr] | None
+# How many elements are left from a lane on, `size - index`, by each end that counts: lanes where one of these is 0 or
+# less are not read. None: no lane is.
+Unread = frozenset[Expr] | None
 
 
 def unobserved(program: ir.Program) -> dict[ir.Value, frozenset[Expr]]:
-    """Find the rooms of each value that is read; see `Rooms`."""
-    rooms = _Rooms(program.facts)
-    rooms.settle(program.body)
-    return rooms.facts
+    """Find which lanes of each value are not read; see `Unread`."""
+    unread = _Unread(program.facts)
+    unread.run(program.body)
+    return unread.facts
 
 
 @dataclass(eq=False)
-class _Rooms(Dataflow[frozenset[Expr]]):
-    """Follows the rooms that all uses of a value leave out, from the last use to the first. known: facts of sizes."""
+class _Unread(Dataflow[frozenset[Expr]]):
+    """Follows what no use of a value reads, from the last use to the first. known: facts of sizes."""
 
     known: Facts
     backwards = True
 
-    def join(self, known: Rooms, fact: frozenset[Expr]) -> frozenset[Expr]:
+    def join(self, known: Unread, fact: frozenset[Expr]) -> frozenset[Expr]:
         return fact if known is None else fact & known
 
     def outside(self, loop: ir.Loop, fact: frozenset[Expr]) -> frozenset[Expr]:
         counter = loop.variable if isinstance(loop, ir.For) else None
-        return frozenset(room for room in fact if counter not in room.variables)
+        return frozenset(remaining for remaining in fact if counter not in remaining.variables)
 
     def follow(self, operation: ir.Operation) -> None:
         match operation:
@@ -58,31 +59,31 @@ class _Rooms(Dataflow[frozenset[Expr]]):
                 self.note(value, self.outside(operation, self.facts[value]))
 
     def guarded(self, access: ir.Access) -> frozenset[Expr]:
-        """Return the rooms that the guards of a store leave out."""
+        """Return what the guards of a store leave out: for `lane < n`, `n - lane`."""
         bound = {name for name, _ in access.bindings}
         facts = with_lanes(self.known, access.type.axes)
-        rooms = (simplify(guard.size - guard.index, facts) for guard in access.guards if guard.upper)
-        return frozenset(room for room in rooms if not room.variables & bound)
+        unread = (simplify(guard.size - guard.index, facts) for guard in access.guards if guard.upper)
+        return frozenset(remaining for remaining in unread if not remaining.variables & bound)
 
     def apply(self, operation: ir.Apply) -> None:
         """Note what an application reads, given what its uses leave out of its results."""
-        found = [rooms for rooms in map(self.facts.get, operation.results) if rooms is not None]
+        found = [unread for unread in map(self.facts.get, operation.results) if unread is not None]
         if not found and not has_effect(operation) and operation.results:
             return  # nothing reads it, so it reads nothing
-        rooms = frozenset.intersection(*found) if found else frozenset()
+        unread = frozenset.intersection(*found) if found else frozenset()
         if operation.function == "passed":  # Out of bounds it is another number.
-            self.note(operation.operands[0], rooms | self.guarded(operation.attribute("access")))
+            self.note(operation.operands[0], unread | self.guarded(operation.attribute("access")))
         elif operation.primitive.effect.writes:
             self.note_all(operation.operands, frozenset())
         elif operation.primitive.is_elementwise:
             for value in operation.operands:
-                self.note(value, rooms)
+                self.note(value, unread)
         else:
             for position, value in enumerate(operation.operands):
-                self.note(value, self.moved_back(rooms, operation, position))
+                self.note(value, self.moved_back(unread, operation, position))
 
-    def moved_back(self, rooms: frozenset[Expr], operation: ir.Apply, position: int) -> frozenset[Expr]:
-        """Move rooms of an operation's results to an operand, less those of axes that it combines."""
+    def moved_back(self, unread: frozenset[Expr], operation: ir.Apply, position: int) -> frozenset[Expr]:
+        """Say of an operand what is said of results: nothing along axes that the operation combines."""
         facts, axes = with_lanes(self.known, operation.operands[position].type.axes), backwards(operation, position)
-        found = (edges.expressed(room, operation.results[0].type, axes) for room in rooms)
-        return frozenset(simplify(room, facts) for room in found if room is not None)
+        found = (edges.expressed(remaining, operation.results[0].type, axes) for remaining in unread)
+        return frozenset(simplify(remaining, facts) for remaining in found if remaining is not None)

@@ -32,7 +32,7 @@ def check_store(rewriter: OverhangRewriter, access: ir.Access, tile: TrackedTile
     mask = rewriter.builder.mask(tile.edges, access.type)
     if mask is None:
         return
-    bindings = rewriter.bound(access.bindings)
+    bindings = rewriter.current.bindings(access.bindings)
     nowhere = Edge(const(0), const(0), reached=access.guards)
     unwritten = BoundEdge.of(nowhere, access.type.axes, rewriter.facts, bindings=bindings)
     mask = rewriter.builder.together("or", mask, rewriter.builder.mask_of_some((unwritten,), access.type))

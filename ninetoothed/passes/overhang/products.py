@@ -24,7 +24,7 @@ def dot(rewriter: OverhangRewriter, operation: ir.Apply) -> None:
     (depth,), (other,) = map(operation.axes.worked, (0, 1))
     sides = (a, left, depth), (b, right, other)
     for _, tile, axis in sides:
-        rewriter.settle(tile.clashes, frozenset((axis,)), operation.location)
+        rewriter.check_clashes(tile.clashes, frozenset((axis,)), operation.location)
     ends = [
         {edge: _across(rewriter, edge, axis, *to) for edge in tile.ends(rewriter.facts) if axis in edge.axes}
         for (_, tile, axis), to in zip(sides, ((b.type, other), (a.type, depth)), strict=True)
@@ -53,7 +53,7 @@ def _agree(
         for b in right:
             other = ends[1][b]
             if other is not None and other not in ends[0] and ends[0][a] not in ends[1]:
-                rewriter.settle_one(a, other, location)
+                rewriter.check_clash(a, other, location)
 
 
 def _across(

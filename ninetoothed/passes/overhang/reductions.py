@@ -30,7 +30,7 @@ def fold(rewriter: OverhangRewriter, operation: ir.Apply) -> None:
     """Rewrite a reduction, a scan or a sort, which puts overhang last in either direction."""
     (raw,), axes, primitive = operation.operands, operation.axes.worked(), operation.primitive
     tile, type = rewriter.tile(raw), raw.type
-    rewriter.settle(tile.clashes, axes, operation.location)
+    rewriter.check_clashes(tile.clashes, axes, operation.location)
     ends = _met(tile.ends(rewriter.facts), axes, type)
     is_prefix, kept = all(edge.is_prefix for edge in ends), tile.edges
     if operation.function.startswith("arg") and not is_prefix:
@@ -99,7 +99,7 @@ def _counted(rewriter: OverhangRewriter, ends: list[OverhangEdge], type: TileTyp
 def histogram(rewriter: OverhangRewriter, operation: ir.Apply) -> None:
     """Mask overhang out."""
     tiles, builder = [rewriter.tile(raw) for raw in operation.operands], rewriter.builder
-    rewriter.settle(clashes(tiles), frozenset((0,)), operation.location)
+    rewriter.check_clashes(clashes(tiles), frozenset((0,)), operation.location)
     operands = tuple(tile.value for tile in tiles)
     ends = distinct(edge for tile in tiles for edge in tile.ends(rewriter.facts))
     if ends:
@@ -123,7 +123,7 @@ def combine(rewriter: OverhangRewriter, operation: ir.Apply) -> None:
     type = operation.operands[0].type
     # A lane of any result is made of all operands.
     edges, pairs = distinct(edge for tile in tiles for edge in tile.edges), clashes(tiles)
-    rewriter.settle(pairs, axes, operation.location)
+    rewriter.check_clashes(pairs, axes, operation.location)
     ends = distinct(e for tile in tiles for e in _met(tile.ends(rewriter.facts), axes, type))
     is_scan = operation.function == "associative_scan"
     if is_scan and not operation.attribute("reverse") and all(edge.is_prefix for edge in ends):

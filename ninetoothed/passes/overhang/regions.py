@@ -21,9 +21,10 @@ if TYPE_CHECKING:
 class _LoopCarried:
     """A loop-carried variable, with the same edges in each round or with a loop-carried mask.
 
-    initial: it before the loop. masks: those at the start of a round and after the loop.
-    end, end_mask: it and its mask at the end of the last round.
-    lost: the edges past which it was changed, which is undone after the loop (see `_only_accumulates`).
+    initial: its tile before the loop. masks: those at the start of a round and after the loop.
+    end, end_mask: its tile and its mask at the end of the last round.
+    lost: the edges past which rounds change it and should not; the old value is put back after the loop (see
+        `_only_accumulates`).
     """
 
     own: ir.Carried
@@ -55,7 +56,7 @@ class _LoopCarried:
         own = self.edges if self.masks is None else (MaskEdge(self.masks[mask]),)
         return TrackedTile(value, own, dict(self.contents))
 
-    def settle(self, rewriter: OverhangRewriter, counter: frozenset[str], inner: set[Value]) -> None:
+    def join_round(self, rewriter: OverhangRewriter, counter: frozenset[str], inner: set[Value]) -> None:
         """Merge the variable's edges at the end of a round into those at its start."""
         rewriter.set(self.own.argument, self.end)  # drops the edges that nobody can tell
         left = rewriter.tile(self.own.argument)
@@ -115,7 +116,7 @@ def _round(rewriter: OverhangRewriter, operation: ir.Loop, carried: list[_LoopCa
     inner |= {each.masks[0] for each in carried if each.masks}
     for each in carried:
         each.lost = rewriter.deferred.pop(each.own.argument, {})
-        each.settle(rewriter, counter, inner)
+        each.join_round(rewriter, counter, inner)
     return tuple(body)
 
 
@@ -132,14 +133,8 @@ def _with_masks(rewriter: OverhangRewriter, operation: ir.Loop, carried: list[_L
         return new
     # A mask that the loop carries is no variable that `merge` takes.
     merge = None if masks else new.merge
-    return replace(new, bindings=rewriter.bound(new.bindings), merge=merge and _current(rewriter, merge))
-
-
-def _current(rewriter: OverhangRewriter, merge: ir.Lambda) -> ir.Lambda:
-    """Let what merges parts read the current forms of values from before the loop."""
-    own = {*merge.arguments, *(result for operation in merge.body for result in ir.results(operation))}
-    read = {value for operation in merge.body for value in ir.operands(operation)} | set(merge.yields)
-    return ir.Rewriter(values={value: rewriter.value(value) for value in read - own}).function(merge)
+    current = rewriter.current
+    return replace(new, bindings=current.bindings(new.bindings), merge=merge and current.function(merge))
 
 
 def _only_accumulates(rewriter: OverhangRewriter, loop: ir.Loop, own: ir.Carried) -> bool:

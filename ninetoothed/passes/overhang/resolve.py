@@ -56,7 +56,7 @@ class OverhangRewriter:
 
     def __init__(self, program: ir.Program, poison: bool = False):
         wide = any(parameter.wide for parameter in program.parameters)
-        self.program, self.rooms, self.poison = program, unobserved(program), poison
+        self.program, self.unread, self.poison = program, unobserved(program), poison
         self.current = _Current(rewriter=self)
         self.builder = MaskBuilder(program.facts, dtypes.int64 if wide else dtypes.int32)
         self.tiles: dict[Value, tuple[TrackedTile, ...]] = {}
@@ -102,16 +102,12 @@ class OverhangRewriter:
 
     def is_seen(self, raw: Value, edge: OverhangEdge) -> bool:
         """Tell whether some use of a value reads lanes past an edge."""
-        rooms = self.rooms.get(raw)
-        return rooms is not None and not (isinstance(edge, BoundEdge) and edge.room in rooms)
+        unread = self.unread.get(raw)
+        return unread is not None and not (isinstance(edge, BoundEdge) and edge.remaining in unread)
 
     def add(self, raw: Value, tile: TrackedTile) -> None:
         """Add a form of a value, which is the current one from now on."""
         self.tiles[raw] = (*self.tiles[raw], tile)
-
-    def bound(self, bindings: ir.Bindings) -> ir.Bindings:
-        """Return bindings of the new values."""
-        return tuple((name, self.value(value)) for name, value in bindings)
 
     # -- masks --
 
@@ -142,15 +138,15 @@ class OverhangRewriter:
         deferred.update(dict.fromkeys(lost))
         return True
 
-    def settle(
+    def check_clashes(
         self, pairs: Iterable[EdgeClash], axes: frozenset[int] | None, location: ir.SourceLocation | None
     ) -> None:
         """Raise where tiles that met end at different places along one of `axes`, or along any."""
         for a, b in pairs:
             if axes is None or a.axes & b.axes & axes:
-                self.settle_one(a, b, location)
+                self.check_clash(a, b, location)
 
-    def settle_one(self, a: OverhangEdge, b: OverhangEdge, location: ir.SourceLocation | None) -> None:
+    def check_clash(self, a: OverhangEdge, b: OverhangEdge, location: ir.SourceLocation | None) -> None:
         """Raise where two edges are not the same, or let the call's sizes tell whether they are."""
         first, second = map(edges_.told, (a, b))
         message = (

@@ -77,5 +77,5 @@ def ends_later(edge: OverhangEdge, other: OverhangEdge) -> bool:
     """Tell whether an edge is proved not to come before another."""
     if not (isinstance(edge, BoundEdge) and isinstance(other, BoundEdge)) or edge.reached or other.reached:
         return False
-    difference = edge.room - other.room
+    difference = edge.remaining - other.remaining
     return difference.is_constant and difference.constant >= 0
