@@ -273,6 +273,7 @@ class _Printer:
                 written = ", ".join(map(str, stop[1:] if len(stop) == 2 and stop[0] == const(0) else stop))
                 hints = "".join(f", {name}={value!r}" for name, value in operation.hints)
                 hints += f", merge={operation.merge.name}" if operation.merge else ""
+                hints += ", is_branch=True" if operation.is_branch else ""
                 self.line(depth, f"for {variable} in range({written}{hints}){self.carried(operation)}:")
                 for name, e in operation.counters:
                     self.line(depth + 1, f"{name} = {e.subs(shown)}")

@@ -32,6 +32,7 @@ from ninetoothed.passes import (
     stream_k,
     swap_operands,
     tma_tiles,
+    trip_count,
     wgmma_operands,
     workarounds,
     zero_divisors,
@@ -146,6 +147,15 @@ def _overlaps(state: ScheduledProgram, target: Target, schedule: Schedule) -> bo
     return schedule.overlaps and target.has_tma and not state.is_distributed
 
 
+def _tma_tiles(state: ScheduledProgram, target: Target, schedule: Schedule) -> ScheduledProgram | None:
+    tiles = tma_tiles.usable(state.program, target, schedule)
+    return replace(state, tma_tiles=tiles) if tiles else None
+
+
+def _trip_count(state: ScheduledProgram, target: Target, schedule: Schedule) -> ScheduledProgram | None:
+    return None if state.is_overlapped else _with_program(state, trip_count.mark(state.program, state.tma_tiles))
+
+
 def _grid(state: ScheduledProgram, target: Target, schedule: Schedule) -> ScheduledProgram:
     return replace(state, grid=grid.place(state, schedule))
 
@@ -182,6 +192,8 @@ GPU = (
         "wgmma_operands",
         _where(lambda target: target.loses_wgmma_operands, _rewrites(wgmma_operands.keep_in_shared_memory)),
     ),
+    Pass("tma_tiles", _tma_tiles),
+    Pass("trip_count", _trip_count),
     Pass("grid", _grid),
 )
 PASSES = PORTABLE + GPU

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from ninetoothed import ir
 from ninetoothed.dtypes import DType
 from ninetoothed.expr import Expr
 from ninetoothed.passes.remainder import Remainder
+from ninetoothed.passes.tma_tiles import TmaTile
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,7 @@ class ScheduledProgram:
     remainder: the tiles beyond whole waves, where these alone are shared out.
     coarsening: how many programs of the original grid one computes.
     is_overlapped: whether loops compute the second of two products a round late, so that it may run meanwhile.
+    tma_tiles: the accesses through descriptors.
     grid: which tile, and which part of it, a program computes.
     reports: the passes that were run, in their order.
     """
@@ -62,6 +65,7 @@ class ScheduledProgram:
     remainder: Remainder | None = None
     coarsening: int = 1
     is_overlapped: bool = False
+    tma_tiles: Mapping[ir.Operation, TmaTile] = field(default_factory=dict)
     grid: Grid = Grid()
     reports: tuple[PassReport, ...] = ()
 

@@ -1,4 +1,4 @@
-"""Find TMA tiles: loads and stores of products that go through tensor descriptors, so that one thread copies a tile.
+"""Pass: find TMA tiles: loads and stores that go through tensor descriptors, so that one thread copies a whole tile.
 
     a = tl.load(a_ptr + k * 64 + a_offsets, mask=(rows[:, None] < m) & (...), other=0.0)
 ->  a = a_desc.load([pid_0 * 128, k * 64])

@@ -1,4 +1,4 @@
-"""Trip counts: a loop of one round at most, such as one that peeling has left, is not pipelined.
+"""Pass: mark a loop of one round at most, such as one that peeling has left: it is not pipelined.
 
     for j in range(n // 64, tl.cdiv(n, 64)):
 ->  for j in tl.range(n // 64, tl.cdiv(n, 64), num_stages=1):
@@ -14,23 +14,31 @@ That takes even fewer registers. Loads by threads would get another layout in a 
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator
+from dataclasses import dataclass, replace
 
 from ninetoothed import ir
 from ninetoothed.expr import Expr, Facts, FloorDiv, Max, Min, is_nonnegative
 
 
-def hints(loop: ir.For, facts: Facts) -> Mapping[str, object]:
-    """Choose the keywords of `tl.range` for a loop: the user's own, and `num_stages=1` for one round at most."""
-    return ({"num_stages": 1} if _is_single(loop, facts) else {}) | dict(loop.hints)
+def mark(program: ir.Program, tma_tiles: Container[ir.Operation]) -> ir.Program:
+    """Mark the loops of a program that are not to be pipelined."""
+    return replace(program, body=_Marker(facts=program.facts, tma_tiles=tma_tiles).block(program.body))
 
 
-def is_branch(loop: ir.For, facts: Facts, tma_tiles: Container[ir.Operation]) -> bool:
-    """Tell whether a loop has one round at most, and loads through TMA alone."""
-    if loop.hints or not _is_single(loop, facts):
-        return False
-    loads = [operation for operation in ir.walk(loop.body) if isinstance(operation, ir.Load)]
-    return bool(loads) and all(load in tma_tiles for load in loads)
+@dataclass(kw_only=True)
+class _Marker(ir.Rewriter):
+    facts: Facts
+    tma_tiles: Container[ir.Operation]
+
+    def operation(self, operation: ir.Operation) -> ir.Block:
+        (new,) = super().operation(operation)
+        if not isinstance(new, ir.For) or not _is_single(new, self.facts):
+            return (new,)
+        loads = [inner for inner in ir.walk(new.body) if isinstance(inner, ir.Load)]
+        if not new.hints and loads and all(load in self.tma_tiles for load in loads):
+            return (replace(new, is_branch=True),)
+        return (replace(new, hints=tuple(({"num_stages": 1} | dict(new.hints)).items())),)
 
 
 def _is_single(loop: ir.For, facts: Facts) -> bool:

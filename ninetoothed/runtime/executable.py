@@ -225,7 +225,10 @@ def _lowered(variant: TracedVariant, schedule: Schedule, target: Target) -> Lowe
     """Apply the passes for GPUs and print: in Gluon where products overlap, in Triton where that has no such form."""
     given = variant.program.parameters
     scheduled = passes.run(variant.program, target, schedule, passes.GPU)
-    emitted = (gluon if scheduled.is_overlapped else triton).print_kernel(scheduled, given, schedule, target)
+    if scheduled.is_overlapped:
+        emitted = gluon.print_kernel(scheduled, given, schedule, target)
+    else:
+        emitted = triton.print_kernel(scheduled, given, target)
     if emitted is None:
         return _lowered(variant, replace(schedule, overlaps=False), target)
     reports = (passes.PassReport("before", True, variant.program), *scheduled.reports)

@@ -23,7 +23,7 @@ from ninetoothed.backends.triton.context import Dialect, EmitContext
 from ninetoothed.backends.triton.kernel import Emitted, argument_names, argument_of, descriptor_of
 from ninetoothed.backends.triton.names import NameTable
 from ninetoothed.effects import touched
-from ninetoothed.passes import ScheduledProgram, Target, tma_tiles
+from ninetoothed.passes import ScheduledProgram, Target
 from ninetoothed.passes.operations import is_dot
 from ninetoothed.passes.row_halves import HALF, HALVES
 from ninetoothed.schedule import Schedule
@@ -54,7 +54,7 @@ def print_kernel(
     names = NameTable((title, *arguments.values(), *_IMPORTED, layouts.NAME))
     half = names.fresh(HALF)
     tasks = HALVES if HALF in program.axes else 1
-    form = form_of(program, tma_tiles.usable(program, target, schedule), schedule, tasks, names)
+    form = form_of(program, scheduled.tma_tiles, schedule, tasks, names)
     if form is None:
         return None
     module = _Module(replace(scheduled, program=program), schedule, target, form, arguments, names, half)

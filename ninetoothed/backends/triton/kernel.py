@@ -14,7 +14,8 @@ from ninetoothed.backends.triton.context import EmitContext
 from ninetoothed.backends.triton.names import NameTable
 from ninetoothed.dtypes import DType
 from ninetoothed.expr import Expr, divisor, var
-from ninetoothed.passes import Buffer, ScheduledProgram, Target, tma_tiles
+from ninetoothed.passes import Buffer, ScheduledProgram, Target
+from ninetoothed.passes.tma_tiles import TmaTile
 from ninetoothed.schedule import Schedule
 
 
@@ -76,12 +77,10 @@ def emit(program: ir.Program, schedule: Schedule | None = None, target: Target |
     Raises `UnsupportedError` for what runs on the CPU alone.
     """
     schedule, target = schedule or Schedule(), target or Target()
-    return print_kernel(passes.run(program, target, schedule, passes.GPU), program.parameters, schedule, target)
+    return print_kernel(passes.run(program, target, schedule, passes.GPU), program.parameters, target)
 
 
-def print_kernel(
-    scheduled: ScheduledProgram, given: tuple[ir.Parameter, ...], schedule: Schedule, target: Target
-) -> Emitted:
+def print_kernel(scheduled: ScheduledProgram, given: tuple[ir.Parameter, ...], target: Target) -> Emitted:
     """Print a program that has been through all passes.
 
     given: the parameters with the dimensions that they had before.
@@ -89,9 +88,10 @@ def print_kernel(
     program = scheduled.program
     names = argument_names(program, given)
     title = syntax.identifier(program.name)
-    tiles = tma_tiles.usable(program, target, schedule)
-    analysis = replace(analyse(program.body), awaited=tiles)
-    context = EmitContext(program, analysis, target, facts=program.facts, argument_names=names, tma_tiles=tiles)
+    analysis = replace(analyse(program.body), awaited=scheduled.tma_tiles)
+    context = EmitContext(
+        program, analysis, target, facts=program.facts, argument_names=names, tma_tiles=scheduled.tma_tiles
+    )
     context.names.take(title, *names.values())
     grid.enter(context, scheduled.grid)
     statements.block(context, ROOT, program.body, {})
@@ -113,7 +113,7 @@ def _module(context: EmitContext, title: str, arguments: tuple[KernelArgument, .
     return "\n\n\n".join(["\n".join(imports), *(text.rstrip() for text in (*context.helpers, kernel))]) + "\n"
 
 
-def descriptor_of(program: ir.Program, name: str, tile: tma_tiles.TmaTile) -> KernelArgument:
+def descriptor_of(program: ir.Program, name: str, tile: TmaTile) -> KernelArgument:
     dtype = program.parameter(tile.parameter).dtype
     return KernelArgument(name, "descriptor", tile.parameter, dtype, 1, tile.sizes, tile.strides, tile.block)
 

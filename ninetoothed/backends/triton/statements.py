@@ -23,7 +23,6 @@ from ninetoothed.backends.triton.variables import (
 from ninetoothed.effects import has_effect
 from ninetoothed.expr import const
 from ninetoothed.language.primitive import Effect
-from ninetoothed.passes import trip_count
 from ninetoothed.passes.operations import is_dot
 
 
@@ -243,12 +242,12 @@ def _for(context: EmitContext, operation: ir.For, place: OperationPlace) -> None
     context.facts = outer_facts
     # In Triton it lives on after the loop.
     context.scopes[-1].left[counter] = (dtypes.int32, ())
-    if trip_count.is_branch(operation, outer_facts, context.tma_tiles):
+    if operation.is_branch:
         context.append(syntax.assign(counter, bounds[0] if len(bounds) > 1 else syntax.number(0)))
         condition = syntax.binary("<", syntax.name(counter), bounds[min(len(bounds) - 1, 1)])
         context.append(ast.If(condition, body or [ast.Pass()], []))
         return
-    hints = {**hoisting.hints(context, operation), **trip_count.hints(operation, outer_facts)}
+    hints = {**hoisting.hints(context, operation), **dict(operation.hints)}
     iterator = syntax.call("tl.range" if hints else "range", *bounds, **hints)
     context.append(ast.For(syntax.name(counter), iterator, body or [ast.Pass()], [], lineno=0))
 
