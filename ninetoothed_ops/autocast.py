@@ -18,10 +18,7 @@ def cast_first(operator: OpOverload, device_type: str, autocast: Callable[[str],
 
     @private.hidden_from_dynamo
     def kernel(*args: Any, **kwargs: Any) -> Any:
-        dtype = autocast(device_type)
-        if dtype is not None:
-            args = tuple(cast(value, device_type, dtype) for value in args)
-            kwargs = {name: cast(value, device_type, dtype) for name, value in kwargs.items()}
+        args, kwargs = _cast_all(args, kwargs, device_type, autocast(device_type))
         with below_autocast():
             return operator(*args, **kwargs)
 
@@ -33,13 +30,30 @@ def cast_where_enabled(function: Callable, autocast: Callable[[str], torch.dtype
 
     def kernel(*args: Any, **kwargs: Any) -> Any:
         for device_type in ("cpu", "cuda"):
-            dtype = autocast(device_type) if autocast and torch.is_autocast_enabled(device_type) else None
-            if dtype is not None:
-                args = tuple(cast(value, device_type, dtype) for value in args)
-                kwargs = {name: cast(value, device_type, dtype) for name, value in kwargs.items()}
+            if autocast and torch.is_autocast_enabled(device_type):
+                args, kwargs = _cast_all(args, kwargs, device_type, autocast(device_type))
         return function(*args, **kwargs)
 
     return kernel
+
+
+def uncast(function: Callable) -> Callable:
+    """Make the function whose tensors `torch.autocast` does not cast, as it does not those of kernels."""
+
+    @private.hidden_from_dynamo
+    def call(first: torch.Tensor, *args: Any) -> Any:
+        with without_autocast(first.device.type):
+            return function(first, *args)
+
+    return call
+
+
+def _cast_all(args: tuple, kwargs: dict, device_type: str, dtype: torch.dtype | None) -> tuple[tuple, dict]:
+    if dtype is None:
+        return args, kwargs
+    positional = tuple(cast(value, device_type, dtype) for value in args)
+
+    return positional, {name: cast(value, device_type, dtype) for name, value in kwargs.items()}
 
 
 def cast(value: Any, device_type: str, dtype: torch.dtype) -> Any:

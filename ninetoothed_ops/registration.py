@@ -1,7 +1,30 @@
-"""Kernels as operators of PyTorch: `register`."""
+"""Kernels as operators of PyTorch: `register`.
 
-from collections.abc import Callable
+>>> import ninetoothed, torch
+>>> from ninetoothed import Tensor, block_size
+>>> def arrangement(x, y, size=block_size()):
+...     return x.tile((size,)), y.tile((size,))
+>>> def application(x, y):
+...     y = x + x
+>>> kernel = ninetoothed.make(arrangement, application, (Tensor(1), Tensor(1)))
+>>> twice = register(
+...     "example::twice(Tensor x) -> Tensor",
+...     allocate=lambda x: torch.empty_like(x),
+...     launch=lambda output, x: kernel(x, output),
+... )
+>>> torch.ops.example.twice(torch.arange(3))
+tensor([0, 2, 4])
+
+Registering a name again replaces the operator, as notebooks need; where the schema is another, what was returned
+before must not be called any more. Without `backward` or `recorded`, a result that requires grad raises
+`UnsupportedError` with the operator's name in `backward()`. The call itself raises it for tensors with tangents
+(`torch.func.jvp`, `jacfwd`, `torch.autograd.forward_ad`): no derivative is ever lost in silence.
+"""
+
+import itertools
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 
@@ -9,18 +32,22 @@ from ninetoothed.runtime import private
 from ninetoothed.runtime.launch_plan import ReplayedFunction
 from ninetoothed.runtime.private import FunctionSchema, OpOverload
 
-from .autocast import cast_first, cast_where_enabled
+from .autocast import cast_first, cast_where_enabled, uncast
 from .autograd import in_reverse, no_backward, tensors_among
 from .recording import Gradient
-from .schemas import check_parameters, parsed_schema, parted
+from .schemas import check_parameters, parsed_schema, parted, written
 
 # PyTorch forgets what a Library holds when that is collected: here definitions, with the signatures that they give, and
 # kernels. Kernels stay until the operator is registered again, a definition until that happens with another signature:
 # without it, an operator that someone kept calls into freed memory.
 _DEFINITIONS: dict[str, tuple[str, torch.library.Library]] = {}
 _KERNELS: dict[str, torch.library.Library] = {}
+# By the name of an operator, the functions that it was registered with.
+OPERATORS: dict[str, "Functions"] = {}
 
 _MISSING = "ninetoothed::backward_missing"
+# The parameters of `register` that a file of operators may have functions for, by these names.
+_FUNCTIONS = ("allocate", "launch", "backward", "setup_context", "recorded", "flatten", "autocast")
 
 
 def register(
@@ -38,14 +65,15 @@ def register(
 ) -> OpOverload:
     """Register an operator that allocates its output and launches kernels on it, and return it.
 
-    schema: PyTorch's, with a namespace and no mutated or aliased arguments. The functions below have its defaults.
+    schema: PyTorch's, with a namespace. The functions below have its defaults.
     allocate: checks the arguments and returns the output, not yet filled; a tuple where there are several. Nothing else
         runs on fake and meta tensors: shapes, strides, types and devices agree under `torch.compile` by construction.
     launch: `launch(output, *args, **kwargs)` fills the output of real tensors, on the CPU or on CUDA.
     backward, setup_context: those of `torch.library.register_autograd`; they work under `torch.func.grad`, `vjp` and
         `jacrev` too. For derivatives of higher orders, `backward` calls operators that have a backward of their own.
     recorded: in the place of `backward`, computes the same by operators that have gradients, and is called where one
-        will be needed. One of these operators may return more, for its backward to use.
+        will be needed. One of these operators may return more, for its backward to use. An operator that writes into
+        arguments, which its schema marks `Tensor(a!)`, needs it.
     replay: promises that `allocate` and `launch` depend on nothing but types, shapes, strides, devices, alignment to 16
         bytes and the values of arguments other than tensors. Calls on CUDA tensors like earlier ones then skip both,
         and take a few microseconds. If `launch` does more than take views, allocate, copy and launch kernels, it runs.
@@ -55,54 +83,63 @@ def register(
         aside; None leaves them as they are.
     tags: PyTorch's.
 
-    Registering a name again replaces the operator, as notebooks need; where the schema is another, what was returned
-    before must not be called any more. Without `backward` or `recorded`, a result that requires grad raises
-    `UnsupportedError` with the operator's name in `backward()`. The call itself raises it for tensors with tangents
-    (`torch.func.jvp`, `jacfwd`, `torch.autograd.forward_ad`): no derivative is ever lost in silence.
-
     Raises `ArgumentError` for a schema that PyTorch cannot read, or that has no namespace, no tensor among its
-    arguments, a mutated or aliased one, one by keyword alone, or a list of optional tensors, and for functions whose
-    parameters do not fit the schema.
-
-    >>> import ninetoothed, torch
-    >>> from ninetoothed import Tensor, block_size
-    >>> def arrangement(x, y, size=block_size()):
-    ...     return x.tile((size,)), y.tile((size,))
-    >>> def application(x, y):
-    ...     y = x + x
-    >>> kernel = ninetoothed.make(arrangement, application, (Tensor(1), Tensor(1)))
-    >>> twice = register(
-    ...     "example::twice(Tensor x) -> Tensor",
-    ...     allocate=lambda x: torch.empty_like(x),
-    ...     launch=lambda output, x: kernel(x, output),
-    ... )
-    >>> torch.ops.example.twice(torch.arange(3))
-    tensor([0, 2, 4])
+    arguments, an aliased one, one by keyword alone, or a list of optional tensors, and for functions whose parameters
+    do not fit the schema.
     """
     # All that can be wrong is found before anything changes: the operator that has the name stays as it is.
     namespace, signature = parted(schema)
-    parsed = parsed_schema(schema)
-    functions = _Functions(allocate, launch, replay, flatten)
+    parsed = parsed_schema(schema, may_write=recorded is not None)
+    functions = Functions(allocate, launch, replay, flatten, written(parsed))
     functions.check(parsed)
 
     name = f"{namespace}::{signature.partition('(')[0]}"
     operator = _define(name, signature, tags)
     gradient = _missing_backward(name) if backward is None else Gradient(backward, setup_context)
     if recorded is not None:
-        gradient = replace(gradient, recorded=recorded, is_missing=False)
+        gradient = replace(gradient, recorded=uncast(recorded) if functions.written else recorded, is_missing=False)
     _implement(operator, parsed, functions, gradient, autocast)
 
     return operator
 
 
+def of_file(signature: str, names: Mapping[str, Any], suffix: str = "", **options: Any) -> OpOverload:
+    """Register `ninetoothed::` and the signature by the functions of a file: its `allocate`, its `launch` and others.
+
+    names: the file's, in which they have those of `register`'s parameters. Where a file has several operators, they end
+    in a `suffix`, unless both have the same. All are replayed. A gradient that has no `setup_context` finds the tensors
+    of a call saved, and all else in `ctx.options`.
+    """
+    schema = f"ninetoothed::{signature}"
+    found = {role: names.get(role + suffix, names.get(role)) for role in _FUNCTIONS}
+    given = {role: function for role, function in found.items() if function is not None} | options
+    if "backward" in given:
+        given.setdefault("setup_context", _keeping(schema))
+
+    return register(schema, replay=True, **given)
+
+
+def _keeping(schema: str) -> Callable:
+    are_tensors = ["Tensor" in str(each.type) for each in parsed_schema(schema).arguments if not each.kwarg_only]
+
+    def setup_context(ctx, inputs, output, keyword_only_inputs=None):
+        ctx.save_for_backward(*itertools.compress(inputs, are_tensors))
+        others = (each for each, is_tensor in zip(inputs, are_tensors) if not is_tensor)
+        ctx.options = *others, *(keyword_only_inputs or {}).values()
+
+    return setup_context
+
+
 @dataclass(frozen=True)
-class _Functions:
+class Functions:
     """The functions of an operator: see `register`."""
 
     allocate: Callable
     launch: Callable
     replay: bool
     flatten: Callable | None
+    # The places of the arguments that are written.
+    written: tuple[int, ...]
 
     def check(self, schema: FunctionSchema) -> None:
         """Check that what gets the operator's arguments takes them."""
@@ -127,7 +164,8 @@ class _Functions:
             return output
 
         on_cuda = ReplayedFunction(allocate, launch) if self.replay else forward
-        return {"CPU": self._of_operator(forward), "CUDA": self._of_operator(on_cuda)}
+        of_devices = {"CPU": self._of_operator(forward), "CUDA": self._of_operator(on_cuda)}
+        return {device: self._counting(kernel) for device, kernel in of_devices.items()}
 
     def _of_operator(self, function: Callable) -> Callable:
         """Make a function of the operator's arguments of one that gets them flattened."""
@@ -137,16 +175,31 @@ class _Functions:
 
         return private.hidden_from_dynamo(lambda *args, **kwargs: function(*flatten(*args, **kwargs)))
 
+    def _counting(self, kernel: Callable) -> Callable:
+        """Count the versions of what is written, by which autograd sees that something it has saved has changed."""
+        if not self.written:
+            return kernel
+
+        @private.hidden_from_dynamo
+        def count(*args, **kwargs):
+            for value in (args[i] for i in self.written):
+                if not value.is_inference():
+                    torch.autograd.graph.increment_version(value)
+            return kernel(*args, **kwargs)
+
+        return count
+
 
 def _implement(
     operator: OpOverload,
     schema: FunctionSchema,
-    functions: _Functions,
+    functions: Functions,
     gradient: Gradient,
     autocast: Callable[[str], torch.dtype | None] | None,
 ) -> None:
     """Give an operator its kernels, in the place of those that it had."""
     name = operator.name()
+    OPERATORS[name] = functions
     if name in _KERNELS:
         private.destroy(_KERNELS.pop(name))
     library = _KERNELS[name] = torch.library.Library(operator.namespace, "FRAGMENT")

@@ -17,14 +17,15 @@ def parted(schema: str) -> tuple[str, str]:
     return namespace, signature
 
 
-def parsed_schema(schema: str) -> FunctionSchema:
-    """Parse a schema, of which `register` makes an operator."""
+def parsed_schema(schema: str, may_write: bool = False) -> FunctionSchema:
+    """Parse a schema, of which `register` makes an operator; whether it may write into arguments."""
     try:
         parsed = private.parse_schema(schema)
     except RuntimeError as error:
         raise ArgumentError(f'the schema "{schema}" cannot be read: {str(error).strip()}') from None
-    for value in (*parsed.arguments, *parsed.returns):
-        if value.alias_info is not None:
+    places = [*((each, may_write) for each in parsed.arguments), *((each, False) for each in parsed.returns)]
+    for value, may_alias in places:
+        if value.alias_info is not None and not may_alias:
             raise ArgumentError(
                 f"{value.name or 'the output'} of {parsed} is mutated or aliased, which no operator of `register` is; "
                 "allocate the output anew, and copy it to where it belongs"
@@ -44,6 +45,11 @@ def parsed_schema(schema: str) -> FunctionSchema:
         raise ArgumentError(f"{parsed} has no tensor among its arguments, by whose device PyTorch chooses; take one")
 
     return parsed
+
+
+def written(parsed: FunctionSchema) -> tuple[int, ...]:
+    """Find the places of the arguments that an operator writes into."""
+    return tuple(i for i, each in enumerate(parsed.arguments) if each.alias_info is not None)
 
 
 def check_parameters(parsed: FunctionSchema, *functions: tuple[str, Callable]) -> None:

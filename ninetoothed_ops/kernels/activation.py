@@ -6,8 +6,7 @@ import ninetoothed
 from ninetoothed import Tensor
 
 from .elementwise import arrangement
-from .functions import FUNCTIONS
-from .numeric import widen
+from .functions import FUNCTIONS, kernel_name, read
 
 
 @functools.cache
@@ -16,6 +15,8 @@ def make(name="gelu", ndim=1):
     function, _ = FUNCTIONS[name]
 
     def application(input, output):
-        output = function(widen(input))
+        output = function(read(input, name))
 
-    return ninetoothed.make(arrangement, application, (Tensor(ndim), Tensor(ndim)), kernel_name=f"activation_{name}")
+    tensors = (Tensor(ndim), Tensor(ndim))
+
+    return ninetoothed.make(arrangement, application, tensors, kernel_name=kernel_name("activation", name))

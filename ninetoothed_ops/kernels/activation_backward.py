@@ -6,7 +6,7 @@ import ninetoothed
 from ninetoothed import Tensor
 
 from .elementwise import arrangement
-from .functions import FUNCTIONS
+from .functions import FUNCTIONS, kernel_name
 from .numeric import widen
 
 
@@ -19,5 +19,6 @@ def make(name="gelu", ndim=1):
         input_grad = gradient(grad, widen(input))
 
     tensors = tuple(Tensor(ndim) for _ in range(3))
+    named = kernel_name("activation", name, "_backward")
 
-    return ninetoothed.make(arrangement, application, tensors, kernel_name=f"activation_backward_{name}")
+    return ninetoothed.make(arrangement, application, tensors, kernel_name=named)

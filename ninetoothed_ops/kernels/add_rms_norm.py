@@ -10,11 +10,7 @@ from ninetoothed import Tensor
 
 from . import rms_norm
 from .numeric import widen
-from .rowwise import rows
-
-
-def arrangement(input, residual, sum):
-    return rows(input), rows(residual), rows(sum)
+from .rowwise import arrangement
 
 
 def application(input, residual, sum):

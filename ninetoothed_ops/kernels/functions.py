@@ -5,7 +5,7 @@ A gradient takes that of the result. Factors are multiplied in an order in which
 
 import ninetoothed.language as ntl
 
-from .numeric import exponential
+from .numeric import exponential, widen
 
 # 1 / sqrt(2), 1 / sqrt(2 pi) and 2 * sqrt(2 / pi).
 ROOT_HALF, DENSITY, TWICE = 0.7071067811865476, 0.3989422804014327, 1.5957691216057308
@@ -61,6 +61,15 @@ def relu_squared_gradient(grad, x):
     return ntl.where(x <= 0, 0.0, grad * (2 * x))
 
 
+def silu(x):
+    return x * ntl.sigmoid(widen(x))
+
+
+def silu_gradient(grad, x):
+    gate = ntl.sigmoid(x)
+    return grad * (gate * (1 + x * (1 - gate)))
+
+
 # By the names that operators take: the function and its gradient.
 FUNCTIONS = {
     "gelu": (gelu, gelu_gradient),
@@ -68,4 +77,18 @@ FUNCTIONS = {
     "quick_gelu": (quick_gelu, quick_gelu_gradient),
     "relu": (relu, relu_gradient),
     "relu_squared": (relu_squared, relu_squared_gradient),
+    "silu": (silu, silu_gradient),
 }
+# Those that take a tile as it is stored. A product with what they give rounds that first, as they do by themselves.
+OF_STORED = ("silu",)
+_OF_SILU = {"activation": "silu", "gated": "swiglu"}
+
+
+def read(tile, name):
+    """The tile as a function takes it."""
+    return tile if name in OF_STORED else widen(tile)
+
+
+def kernel_name(kind, name, suffix=""):
+    """Name the kernel of a kind that applies a function: that of SiLU has a name of its own."""
+    return f"{_OF_SILU[kind]}{suffix}" if name == "silu" else f"{kind}{suffix}_{name}"

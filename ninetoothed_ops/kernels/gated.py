@@ -3,21 +3,32 @@
 import functools
 
 import ninetoothed
+import ninetoothed.language as ntl
 from ninetoothed import Tensor
 
 from .elementwise import arrangement
-from .functions import FUNCTIONS
+from .functions import FUNCTIONS, OF_STORED, kernel_name
 from .numeric import widen
 
 
-@functools.cache
-def make(name="gelu", ndim=1):
-    """The kernel `(gate, up, output)` of a function, for tensors of `ndim` dimensions."""
+def applying(name):
+    """The application of a function."""
     function, _ = FUNCTIONS[name]
 
     def application(gate, up, output):
         output = function(widen(gate)) * up
 
+    def rounded_application(gate, up, output):
+        activated = ntl.cast(function(gate), gate.dtype)
+
+        output = activated * widen(up)
+
+    return rounded_application if name in OF_STORED else application
+
+
+@functools.cache
+def make(name="gelu", ndim=1):
+    """The kernel `(gate, up, output)` of a function, for tensors of `ndim` dimensions."""
     tensors = tuple(Tensor(ndim) for _ in range(3))
 
-    return ninetoothed.make(arrangement, application, tensors, kernel_name=f"gated_{name}")
+    return ninetoothed.make(arrangement, applying(name), tensors, kernel_name=kernel_name("gated", name))

@@ -6,7 +6,7 @@ import ninetoothed
 from ninetoothed import Tensor
 
 from .elementwise import arrangement
-from .functions import FUNCTIONS
+from .functions import FUNCTIONS, kernel_name
 from .numeric import widen
 
 
@@ -16,11 +16,13 @@ def make(name="gelu", ndim=1):
     function, gradient = FUNCTIONS[name]
 
     def application(grad, gate, up, gate_grad, up_grad):
-        wide = widen(gate)
+        wide, slope = widen(gate), widen(grad)
 
-        gate_grad = gradient(widen(grad) * up, wide)
-        up_grad = grad * function(wide)
+        gate_grad = gradient(slope * widen(up), wide)
+        up_grad = slope * function(wide)
 
     tensors = tuple(Tensor(ndim) for _ in range(5))
 
-    return ninetoothed.make(arrangement, application, tensors, kernel_name=f"gated_backward_{name}")
+    named = kernel_name("gated", name, "_backward")
+
+    return ninetoothed.make(arrangement, application, tensors, kernel_name=named)

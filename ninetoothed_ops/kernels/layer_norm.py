@@ -10,16 +10,7 @@ import ninetoothed.language as ntl
 from ninetoothed import Tensor
 
 from .numeric import widen
-from .rowwise import rows
-
-
-def arrangement(input, weight, bias, eps, output, weighted, biased):
-    input_arranged = rows(input)
-    weight_arranged, bias_arranged = (
-        vector.tile((-1,)).expand((input_arranged.shape[0],)) for vector in (weight, bias)
-    )
-
-    return input_arranged, weight_arranged, bias_arranged, eps, rows(output), weighted, biased
+from .rowwise import arrangement
 
 
 def centred_and_scale(row, eps):
@@ -36,6 +27,12 @@ def application(input, weight, bias, eps, output, weighted, biased):
     output = scaled + widen(bias) if biased else scaled
 
 
+def parameters(ndim):
+    flags = (Tensor(0, constexpr=True), Tensor(0, constexpr=True))
+
+    return Tensor(ndim), Tensor(1), Tensor(1), Tensor(0), Tensor(ndim), *flags
+
+
 @functools.cache
 def make(ndim=2):
     """The kernel `(input, weight, bias, eps, output, weighted, biased)` for tensors of `ndim` dimensions.
@@ -43,7 +40,4 @@ def make(ndim=2):
     The last dimension is the row. Where `weighted` or `biased` is false, `weight` or `bias` is any vector of the row's
     length: it is not read.
     """
-    flags = (Tensor(0, constexpr=True), Tensor(0, constexpr=True))
-    tensors = (Tensor(ndim), Tensor(1), Tensor(1), Tensor(0), Tensor(ndim), *flags)
-
-    return ninetoothed.make(arrangement, application, tensors, kernel_name="layer_norm")
+    return ninetoothed.make(arrangement, application, parameters(ndim), kernel_name="layer_norm")

@@ -12,14 +12,7 @@ from ninetoothed import Tensor
 
 from .layer_norm import centred_and_scale
 from .numeric import widen
-from .rowwise import rows
-
-
-def arrangement(grad, input, weight, eps, input_grad, weighted):
-    grad_arranged = rows(grad)
-    weight_arranged = weight.tile((-1,)).expand((grad_arranged.shape[0],))
-
-    return grad_arranged, rows(input), weight_arranged, eps, rows(input_grad), weighted
+from .rowwise import arrangement
 
 
 def through_norm(slope, normalized, scale):
@@ -37,13 +30,16 @@ def application(grad, input, weight, eps, input_grad, weighted):
     input_grad = through_norm(slope, centred * scale, scale)
 
 
+def parameters(ndim):
+    grad, input, input_grad = (Tensor(ndim) for _ in range(3))
+
+    return grad, input, Tensor(1), Tensor(0), input_grad, Tensor(0, constexpr=True)
+
+
 @functools.cache
 def make(ndim=2):
     """The kernel `(grad, input, weight, eps, input_grad, weighted)`, of the shapes of `layer_norm.make`.
 
     Where `weighted` is false, `weight` is not read.
     """
-    grad, input, input_grad = (Tensor(ndim) for _ in range(3))
-    tensors = (grad, input, Tensor(1), Tensor(0), input_grad, Tensor(0, constexpr=True))
-
-    return ninetoothed.make(arrangement, application, tensors, kernel_name="layer_norm_backward")
+    return ninetoothed.make(arrangement, application, parameters(ndim), kernel_name="layer_norm_backward")

@@ -9,7 +9,7 @@ import ninetoothed
 import ninetoothed.language as ntl
 from ninetoothed import Tensor, block_size
 
-from . import swiglu
+from . import gated
 from .mm import BLOCK_SIZE_K, BLOCK_SIZE_N
 
 # As many rows as Hopper's instruction has: fewer would make the weights its left operand, which reshaped is copied.
@@ -51,7 +51,7 @@ def make():
     tensors = (Tensor(2), weights, Tensor(2), Tensor(2))
     products = ninetoothed.make(arrangement, application, tensors, kernel_name="linear_pair")
     second = ninetoothed.make(
-        epilogue_arrangement, swiglu.application, tuple(Tensor(2) for _ in range(3)), kernel_name="swiglu_tiles"
+        epilogue_arrangement, gated.applying("silu"), tuple(Tensor(2) for _ in range(3)), kernel_name="swiglu_tiles"
     )
 
     return ninetoothed.fuse(products, second, {"gate": "gate", "up": "up"}, kernel_name="linear_swiglu")

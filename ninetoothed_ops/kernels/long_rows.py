@@ -6,7 +6,9 @@ import ninetoothed
 import ninetoothed.language as ntl
 from ninetoothed import Tensor
 
+from . import layer_norm, rms_norm
 from .numeric import computed, exponential, factor_of, widen
+from .rowwise import each_row
 
 # Rows of more elements than this are read in chunks.
 LONGEST = 32768
@@ -22,8 +24,9 @@ def chunks(tensor):
     return tiled
 
 
-def softmax_arrangement(input, output):
-    return chunks(input), chunks(output)
+def arrangement(*tensors):
+    """Give each program the chunks of a row of each tensor, and of all of each vector; and scalars as they are."""
+    return each_row(tensors, chunks, lambda vector: vector.tile((CHUNK,)).tile((-1,)))
 
 
 def softmax_application(input, output):
@@ -40,13 +43,6 @@ def softmax_application(input, output):
 
     for i in range(input.shape[0]):
         output[i] = exponential(widen(input[i]) - peak, output.dtype.dtype) / total
-
-
-def rms_norm_arrangement(input, weight, eps, output, weighted, unit_offset):
-    input_arranged = chunks(input)
-    weight_arranged = weight.tile((CHUNK,)).tile((-1,)).expand((input_arranged.shape[0],))
-
-    return input_arranged, weight_arranged, eps, chunks(output), weighted, unit_offset
 
 
 def rms_norm_application(input, weight, eps, output, weighted, unit_offset):
@@ -81,15 +77,6 @@ def statistics(input, eps):
     return mean, ntl.rsqrt(squares / columns + eps)
 
 
-def layer_norm_arrangement(input, weight, bias, eps, output, weighted, biased):
-    input_arranged = chunks(input)
-    weight_arranged, bias_arranged = (
-        vector.tile((CHUNK,)).tile((-1,)).expand((input_arranged.shape[0],)) for vector in (weight, bias)
-    )
-
-    return input_arranged, weight_arranged, bias_arranged, eps, chunks(output), weighted, biased
-
-
 def layer_norm_application(input, weight, bias, eps, output, weighted, biased):
     mean, scale = statistics(input, eps)
 
@@ -104,24 +91,20 @@ def make_softmax(ndim=2):
     """The kernel of `softmax.make` for long rows."""
     tensors = (Tensor(ndim), Tensor(ndim))
 
-    return ninetoothed.make(softmax_arrangement, softmax_application, tensors, kernel_name="softmax_of_long_rows")
+    return ninetoothed.make(arrangement, softmax_application, tensors, kernel_name="softmax_of_long_rows")
 
 
 @functools.cache
 def make_rms_norm(ndim=2, unit_offset=False):
     """The kernel of `rms_norm.make` for long rows."""
-    flags = (Tensor(0, constexpr=True), Tensor(0, constexpr=True, value=unit_offset))
-    tensors = (Tensor(ndim), Tensor(1), Tensor(0), Tensor(ndim), *flags)
+    tensors = rms_norm.parameters(ndim, unit_offset)
 
-    return ninetoothed.make(rms_norm_arrangement, rms_norm_application, tensors, kernel_name="rms_norm_of_long_rows")
+    return ninetoothed.make(arrangement, rms_norm_application, tensors, kernel_name="rms_norm_of_long_rows")
 
 
 @functools.cache
 def make_layer_norm(ndim=2):
     """The kernel of `layer_norm.make` for long rows."""
-    flags = (Tensor(0, constexpr=True), Tensor(0, constexpr=True))
-    tensors = (Tensor(ndim), Tensor(1), Tensor(1), Tensor(0), Tensor(ndim), *flags)
+    tensors = layer_norm.parameters(ndim)
 
-    return ninetoothed.make(
-        layer_norm_arrangement, layer_norm_application, tensors, kernel_name="layer_norm_of_long_rows"
-    )
+    return ninetoothed.make(arrangement, layer_norm_application, tensors, kernel_name="layer_norm_of_long_rows")

@@ -6,12 +6,9 @@ import ninetoothed
 import ninetoothed.language as ntl
 from ninetoothed import Tensor
 
-from .long_rows import CHUNK, chunks, statistics
+from . import layer_norm_backward, rms_norm_backward
+from .long_rows import arrangement, statistics
 from .numeric import computed, factor_of, widen
-
-
-def softmax_arrangement(grad, output, input_grad):
-    return chunks(grad), chunks(output), chunks(input_grad)
 
 
 def softmax_application(grad, output, input_grad):
@@ -22,15 +19,6 @@ def softmax_application(grad, output, input_grad):
 
     for i in range(output.shape[0]):
         input_grad[i] = widen(output[i]) * (widen(grad[i]) - total)
-
-
-def rms_norm_arrangement(grad, input, weight, eps, addend, input_grad, weighted, added, unit_offset):
-    grad_arranged = chunks(grad)
-    weight_arranged = weight.tile((CHUNK,)).tile((-1,)).expand((grad_arranged.shape[0],))
-
-    addend, input_grad = chunks(addend), chunks(input_grad)
-
-    return grad_arranged, chunks(input), weight_arranged, eps, addend, input_grad, weighted, added, unit_offset
 
 
 def rms_norm_application(grad, input, weight, eps, addend, input_grad, weighted, added, unit_offset):
@@ -51,13 +39,6 @@ def rms_norm_application(grad, input, weight, eps, addend, input_grad, weighted,
         slope = widen(grad[i]) * factor_of(weight[i], unit_offset) if weighted else widen(grad[i])
         result = scale * (slope - widen(input[i]) * factor)
         input_grad[i] = result + widen(addend[i]) if added else result
-
-
-def layer_norm_arrangement(grad, input, weight, eps, input_grad, weighted):
-    grad_arranged = chunks(grad)
-    weight_arranged = weight.tile((CHUNK,)).tile((-1,)).expand((grad_arranged.shape[0],))
-
-    return grad_arranged, chunks(input), weight_arranged, eps, chunks(input_grad), weighted
 
 
 def layer_norm_application(grad, input, weight, eps, input_grad, weighted):
@@ -82,28 +63,21 @@ def layer_norm_application(grad, input, weight, eps, input_grad, weighted):
 def make_softmax(ndim=2):
     """The kernel of `softmax_backward.make` for long rows."""
     tensors = tuple(Tensor(ndim) for _ in range(3))
-    name = "softmax_backward_of_long_rows"
 
-    return ninetoothed.make(softmax_arrangement, softmax_application, tensors, kernel_name=name)
+    return ninetoothed.make(arrangement, softmax_application, tensors, kernel_name="softmax_backward_of_long_rows")
 
 
 @functools.cache
 def make_rms_norm(ndim=2, unit_offset=False):
     """The kernel of `rms_norm_backward.make` for long rows."""
-    grad, input, addend, input_grad = (Tensor(ndim) for _ in range(4))
-    weighted, added = (Tensor(0, constexpr=True) for _ in range(2))
-    offset = Tensor(0, constexpr=True, value=unit_offset)
-    tensors = (grad, input, Tensor(1), Tensor(0), addend, input_grad, weighted, added, offset)
-    name = "rms_norm_backward_of_long_rows"
+    tensors = rms_norm_backward.parameters(ndim, unit_offset)
 
-    return ninetoothed.make(rms_norm_arrangement, rms_norm_application, tensors, kernel_name=name)
+    return ninetoothed.make(arrangement, rms_norm_application, tensors, kernel_name="rms_norm_backward_of_long_rows")
 
 
 @functools.cache
 def make_layer_norm(ndim=2):
     """The kernel of `layer_norm_backward.make` for long rows."""
-    grad, input, input_grad = (Tensor(ndim) for _ in range(3))
-    tensors = (grad, input, Tensor(1), Tensor(0), input_grad, Tensor(0, constexpr=True))
-    name = "layer_norm_backward_of_long_rows"
+    tensors, name = layer_norm_backward.parameters(ndim), "layer_norm_backward_of_long_rows"
 
-    return ninetoothed.make(layer_norm_arrangement, layer_norm_application, tensors, kernel_name=name)
+    return ninetoothed.make(arrangement, layer_norm_application, tensors, kernel_name=name)

@@ -10,14 +10,7 @@ import ninetoothed.language as ntl
 from ninetoothed import Tensor
 
 from .numeric import factor_of, widen
-from .rowwise import rows
-
-
-def arrangement(input, weight, eps, output, weighted, unit_offset):
-    input_arranged = rows(input)
-    weight_arranged = weight.tile((-1,)).expand((input_arranged.shape[0],))
-
-    return input_arranged, weight_arranged, eps, rows(output), weighted, unit_offset
+from .rowwise import arrangement
 
 
 def application(input, weight, eps, output, weighted, unit_offset):
@@ -30,13 +23,16 @@ def application(input, weight, eps, output, weighted, unit_offset):
     output = normalized * (factor if is_ahead else factor_of(weight, unit_offset)) if weighted else normalized
 
 
+def parameters(ndim, unit_offset):
+    flags = (Tensor(0, constexpr=True), Tensor(0, constexpr=True, value=unit_offset))
+
+    return Tensor(ndim), Tensor(1), Tensor(0), Tensor(ndim), *flags
+
+
 @functools.cache
 def make(ndim=2, unit_offset=False):
     """The kernel `(input, weight, eps, output, weighted)` for tensors of `ndim` dimensions, whose last is the row.
 
     Where `weighted` is false, `weight` is any vector of the row's length: it is not read.
     """
-    flags = (Tensor(0, constexpr=True), Tensor(0, constexpr=True, value=unit_offset))
-    tensors = (Tensor(ndim), Tensor(1), Tensor(0), Tensor(ndim), *flags)
-
-    return ninetoothed.make(arrangement, application, tensors, kernel_name="rms_norm")
+    return ninetoothed.make(arrangement, application, parameters(ndim, unit_offset), kernel_name="rms_norm")

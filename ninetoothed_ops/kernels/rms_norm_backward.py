@@ -11,16 +11,7 @@ import ninetoothed.language as ntl
 from ninetoothed import Tensor
 
 from .numeric import factor_of, widen
-from .rowwise import rows
-
-
-def arrangement(grad, input, weight, eps, addend, input_grad, weighted, added, unit_offset):
-    grad_arranged = rows(grad)
-    weight_arranged = weight.tile((-1,)).expand((grad_arranged.shape[0],))
-
-    addend, input_grad = rows(addend), rows(input_grad)
-
-    return grad_arranged, rows(input), weight_arranged, eps, addend, input_grad, weighted, added, unit_offset
+from .rowwise import arrangement
 
 
 def scale_of(row, eps):
@@ -42,15 +33,18 @@ def application(grad, input, weight, eps, addend, input_grad, weighted, added, u
     input_grad = result + rest if added else result
 
 
+def parameters(ndim, unit_offset):
+    grad, input, addend, input_grad = (Tensor(ndim) for _ in range(4))
+    weighted, added = (Tensor(0, constexpr=True) for _ in range(2))
+    offset = Tensor(0, constexpr=True, value=unit_offset)
+
+    return grad, input, Tensor(1), Tensor(0), addend, input_grad, weighted, added, offset
+
+
 @functools.cache
 def make(ndim=2, unit_offset=False):
     """The kernel `(grad, input, weight, eps, addend, input_grad, weighted, added)`, of the shapes of `rms_norm.make`.
 
     Where `weighted` or `added` is false, `weight` or `addend` is not read.
     """
-    grad, input, addend, input_grad = (Tensor(ndim) for _ in range(4))
-    weighted, added = (Tensor(0, constexpr=True) for _ in range(2))
-    offset = Tensor(0, constexpr=True, value=unit_offset)
-    tensors = (grad, input, Tensor(1), Tensor(0), addend, input_grad, weighted, added, offset)
-
-    return ninetoothed.make(arrangement, application, tensors, kernel_name="rms_norm_backward")
+    return ninetoothed.make(arrangement, application, parameters(ndim, unit_offset), kernel_name="rms_norm_backward")

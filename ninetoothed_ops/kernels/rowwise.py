@@ -7,3 +7,18 @@ def rows(tensor):
     tiled.dtype = tiled.dtype.squeeze(0)
 
     return tiled
+
+
+def arrangement(*tensors):
+    """Give each program a row of each tensor, all of each vector, and scalars as they are."""
+    return each_row(tensors, rows, lambda vector: vector.tile((-1,)))
+
+
+def each_row(tensors, cut, cut_vector):
+    """Arrange tensors of rows by `cut`, the first of them in any case, and vectors that all rows share."""
+    count = cut(tensors[0]).shape[0]
+
+    return tuple(
+        cut(tensor) if tensor.ndim > 1 else cut_vector(tensor).expand((count,)) if tensor.ndim else tensor
+        for tensor in tensors
+    )

@@ -7,11 +7,7 @@ import ninetoothed.language as ntl
 from ninetoothed import Tensor
 
 from .numeric import exponential, widen
-from .rowwise import rows
-
-
-def arrangement(input, output):
-    return rows(input), rows(output)
+from .rowwise import arrangement
 
 
 def application(input, output):

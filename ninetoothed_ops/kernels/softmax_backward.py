@@ -7,11 +7,7 @@ import ninetoothed.language as ntl
 from ninetoothed import Tensor
 
 from .numeric import widen
-from .rowwise import rows
-
-
-def arrangement(grad, output, input_grad):
-    return rows(grad), rows(output), rows(input_grad)
+from .rowwise import arrangement
 
 
 def application(grad, output, input_grad):

@@ -5,9 +5,8 @@ from typing import Any, ClassVar
 import torch
 from torch import nn
 
-from ..ops.activation import operator as activation
+from ..ops.activation import FORMULAS, operator as activation
 from ..ops.functions import FUNCTIONS
-from ..ops.gelu import FUNCTIONS as FORMULAS
 from .eligibility import unsuitable
 from .overrides import are_overridden
 

@@ -11,8 +11,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from ..ops.rope import operator as rope
-from ..ops.rope_pair import operator as rope_pair
+from ..ops.rope import operator as rope, pair as rope_pair
 from .overrides import are_overridden
 
 # The argument of some functions beside states and tables.

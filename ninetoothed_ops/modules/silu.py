@@ -4,7 +4,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from ..ops.silu import in_place, operator as silu
+from ..ops.activation import operator_of_silu as silu, silu_in_place as in_place
 from .eligibility import unsuitable
 from .overrides import are_overridden
 

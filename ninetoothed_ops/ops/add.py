@@ -5,7 +5,7 @@ from typing import Any
 import torch
 
 from ..kernels import add as kernels
-from ..registration import register
+from ..registration import of_file
 from . import readers
 from .checks import FLOATS, INTEGERS, NUMBERS, can_hold, refuse
 from .layout import coalesce, empty_elementwise, same_shape
@@ -79,23 +79,14 @@ def backward(ctx, grad):
     return grad if to_self else None, (grad if ctx.alpha == 1 else grad * ctx.alpha) if to_other else None
 
 
-operator = register(
-    "ninetoothed::add(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor",
-    allocate,
-    launch,
-    backward=backward,
-    setup_context=setup_context,
-    replay=True,
-)
+operator = of_file("add(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", globals())
 
 
 def _tensor_or_number(value):
     return value if isinstance(value, torch.Tensor) else readers.number(value)
 
 
-_READERS = {"input": _tensor_or_number, "other": _tensor_or_number, "alpha": readers.number}
-
-
+@readers.by_annotations(input=_tensor_or_number, other=_tensor_or_number, alpha=readers.number)
 def add(input, other, _other=None, *, alpha=1) -> torch.Tensor:
     """`input + alpha * other`, broadcast and promoted; either may be a Python number.
 
@@ -110,7 +101,7 @@ def add(input, other, _other=None, *, alpha=1) -> torch.Tensor:
     if not (are_tensors and isinstance(alpha, readers.NUMBERS)):
         if readers.are_overridden(input, other):
             return torch.add(input, other, alpha=alpha)
-        input, other, alpha = readers.read("add", torch.add, _READERS, input, other, alpha)
+        input, other, alpha = readers.read("add", torch.add, input=input, other=other, alpha=alpha)
         if not isinstance(input, torch.Tensor):
             input = _as_tensor(input, other if isinstance(other, torch.Tensor) else torch.empty((), dtype=torch.bool))
         if not isinstance(other, torch.Tensor):

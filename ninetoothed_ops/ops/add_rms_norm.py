@@ -7,11 +7,11 @@ import torch
 from torch.nn import functional
 
 from ..kernels import add, add_rms_norm as kernels, long_rows
-from ..registration import register
-from . import readers, rms_norm_backward
-from .checks import FLOATS, alike, refuse
-from .layout import coalesce
-from .rms_norm_backward import eps_or_default, unread_weight
+from ..registration import of_file
+from . import readers
+from .checks import alike, refuse
+from .rms_norm import gradients
+from .rows import as_rows, empty_where, eps_or_default, fit
 
 
 def namesake(input, residual, weight=None, eps=None):
@@ -22,18 +22,15 @@ def namesake(input, residual, weight=None, eps=None):
 
 def allocate(input, residual, weight=None, eps=None):
     fits = input.ndim > 0 and input.shape == residual.shape and alike(input, residual)
-    if fits and weight is not None:
-        fits = weight.shape == input.shape[-1:] and weight.dtype in FLOATS and weight.device == input.device
-    if not fits:
+    if not (fits and fit(input, input.shape[-1:], weight)):
         refuse("add_rms_norm", namesake, input, residual, weight, eps)
 
-    return tuple(torch.empty_like(input, memory_format=torch.contiguous_format) for _ in range(2))
+    return empty_where((True, True), input, input)
 
 
 def launch(outputs, input, residual, weight=None, eps=None):
-    input, residual, output, total = coalesce((input, residual, *outputs), kept=1)
     eps, weighted = eps_or_default(input, eps), weight is not None
-    weight = weight if weighted else unread_weight(output)
+    (input, residual, output, total), (weight,) = as_rows(1, (input, residual, *outputs), weight)
     if output.shape[-1] <= long_rows.LONGEST:
         kernels.make(output.ndim)(input, residual, total, weight, eps, output, weighted)
     else:
@@ -54,36 +51,22 @@ def backward(ctx, grad, total_grad):
     if grad is not None:
         mask = to_input or to_residual, to_weight
         # The gradient of the sum is added on the way.
-        total_grad, weight_grad = rms_norm_backward.operator(
-            grad, total, total.shape[-1:], weight, ctx.eps, mask, total_grad if mask[0] else None
-        )
+        addend = total_grad if mask[0] else None
+        total_grad, weight_grad = gradients(grad, total, total.shape[-1:], weight, ctx.eps, mask, addend)
 
     return (
-        total_grad if to_input else None,
-        total_grad if to_residual else None,
+        *(total_grad if is_needed else None for is_needed in (to_input, to_residual)),
         weight_grad if to_weight else None,
         None,
     )
 
 
-operator = register(
-    "ninetoothed::add_rms_norm(Tensor input, Tensor residual, Tensor? weight=None, float? eps=None)"
-    " -> (Tensor, Tensor)",
-    allocate,
-    launch,
-    backward=backward,
-    setup_context=setup_context,
-    replay=True,
+operator = of_file(
+    "add_rms_norm(Tensor input, Tensor residual, Tensor? weight=None, float? eps=None) -> (Tensor, Tensor)", globals()
 )
 
-_READERS = {
-    "input": readers.tensor,
-    "residual": readers.tensor,
-    "weight": readers.optional(readers.tensor),
-    "eps": readers.optional(readers.real),
-}
 
-
+@readers.by_annotations()
 def add_rms_norm(
     input: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor | None = None, eps: float | None = None
 ) -> tuple[torch.Tensor, torch.Tensor]:
@@ -94,9 +77,6 @@ def add_rms_norm(
     """
     are_two = type(input) in readers.PLAIN and type(residual) in readers.PLAIN
     if not (are_two and type(weight) in readers.PLAIN_OR_NONE and (eps is None or type(eps) is float)):
-        if readers.are_overridden(input, residual, weight):
-            return namesake(input, residual, weight, eps)
-        read = readers.read("add_rms_norm", namesake, _READERS, input, residual, weight, eps)
-        input, residual, weight, eps = read
+        return readers.call(operator, "add_rms_norm", namesake, input, residual, weight, eps)
 
     return operator(input, residual, weight, eps)

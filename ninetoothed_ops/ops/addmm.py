@@ -5,7 +5,7 @@ import functools
 import torch
 
 from ..kernels import addmm as kernels
-from ..registration import register
+from ..registration import of_file
 from . import readers
 from .checks import alike, can_hold, check_product, refuse
 from .layout import same_shape
@@ -69,22 +69,14 @@ def _scaled(lhs, rhs, alpha):
     return operator(lhs.new_empty(()), lhs, rhs, beta=0, alpha=alpha)
 
 
-operator = register(
-    "ninetoothed::addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
-    allocate,
-    launch,
-    backward=backward,
-    setup_context=setup_context,
-    replay=True,
+operator = of_file(
+    "addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
+    globals(),
     autocast=torch.get_autocast_dtype,
 )
 
-_READERS = {
-    **dict.fromkeys(("input", "mat1", "mat2"), readers.tensor),
-    **dict.fromkeys(("beta", "alpha"), readers.number),
-}
 
-
+@readers.by_annotations(beta=readers.number, alpha=readers.number)
 def addmm(
     input: torch.Tensor, mat1: torch.Tensor, mat2: torch.Tensor, *, beta: float = 1, alpha: float = 1
 ) -> torch.Tensor:
@@ -97,6 +89,6 @@ def addmm(
     if not (are_tensors and isinstance(beta, readers.NUMBERS) and isinstance(alpha, readers.NUMBERS)):
         if readers.are_overridden(input, mat1, mat2):
             return torch.addmm(input, mat1, mat2, beta=beta, alpha=alpha)
-        input, mat1, mat2, beta, alpha = readers.read("addmm", torch.addmm, _READERS, input, mat1, mat2, beta, alpha)
+        input, mat1, mat2, beta, alpha = readers.read("addmm", torch.addmm, input, mat1, mat2, beta, alpha)
 
     return operator(input, mat1, mat2, beta=beta, alpha=alpha)

@@ -10,7 +10,7 @@ import torch
 from torch.nn import functional
 
 from ..kernels import conv2d as kernels
-from ..registration import register
+from ..registration import of_file
 from . import conv2d_backward_input, conv2d_backward_weight, readers
 from .checks import alike, check_product, refuse
 from .convolution import OPTIONS, empty, has_channels_last, pair, size_of
@@ -69,13 +69,9 @@ def backward(ctx, grad):
     return of_input, of_weight, of_bias, *[None] * (1 + len(ctx.options))
 
 
-operator = register(
-    f"ninetoothed::conv2d(Tensor input, Tensor weight, Tensor? bias=None, {OPTIONS}, bool like_input=False) -> Tensor",
-    allocate,
-    launch,
-    backward=backward,
-    setup_context=setup_context,
-    replay=True,
+operator = of_file(
+    f"conv2d(Tensor input, Tensor weight, Tensor? bias=None, {OPTIONS}, bool like_input=False) -> Tensor",
+    globals(),
     autocast=torch.get_autocast_dtype,
 )
 
@@ -88,17 +84,7 @@ def _are_plain(numbers) -> bool:
     return type(numbers) is int or readers.are_integers(numbers)
 
 
-_READERS = {
-    "input": readers.tensor,
-    "weight": readers.tensor,
-    "bias": readers.optional(readers.tensor),
-    "stride": readers.one_or_more,
-    "padding": _name_or_numbers,
-    "dilation": readers.one_or_more,
-    "groups": readers.integer,
-}
-
-
+@readers.by_annotations(padding=_name_or_numbers)
 def conv2d(
     input: torch.Tensor,
     weight: torch.Tensor,
@@ -125,7 +111,7 @@ def convolve(input, weight, bias, stride, padding, dilation, groups, like_input:
         args = input, weight, bias, stride, padding, dilation, groups
         if readers.are_overridden(input, weight, bias):
             return functional.conv2d(*args)
-        read = readers.read("conv2d", functional.conv2d, _READERS, *args)
+        read = readers.read("conv2d", functional.conv2d, *args)
         input, weight, bias, stride, padding, dilation, groups = read
     if isinstance(padding, str):
         input, padding = _padded(input, weight, bias, stride, padding, dilation, groups)

@@ -6,7 +6,7 @@ import torch
 
 from ninetoothed.runtime.private import OpOverload
 
-from ..registration import register
+from ..registration import of_file
 from .checks import alike, check_product, of_shapes
 from .layout import empty_in_order, is_channels_last, surely
 
@@ -85,14 +85,9 @@ def register_gradient(
 
         return of_grad, of_other, *[None] * (2 + len(ctx.options))
 
-    return register(
-        f"ninetoothed::{name}(Tensor grad, Tensor {operand}, SymInt[] size, {OPTIONS}, "
-        "bool? channels_last=None) -> Tensor",
-        allocate,
-        launch,
-        backward=backward,
-        setup_context=setup_context,
-        replay=True,
+    return of_file(
+        f"{name}(Tensor grad, Tensor {operand}, SymInt[] size, {OPTIONS}, bool? channels_last=None) -> Tensor",
+        {"allocate": allocate, "launch": launch, "backward": backward, "setup_context": setup_context},
     )
 
 

@@ -14,7 +14,7 @@ import torch
 
 from ninetoothed.errors import ArgumentError
 
-from ..registration import register
+from ..registration import of_file
 from .adjacent import are_adjacent, concatenated
 from .linear import check, launch as compute, operator as linear, rows_of
 from .mm import operator as mm
@@ -98,13 +98,8 @@ def gradients_of_weights(grads, input, are_needed) -> list[torch.Tensor | None]:
     return [mm(rows_of(grad).t(), rows_of(input)) if needed else None for grad, needed in zip(grads, are_needed)]
 
 
-operator = register(
-    "ninetoothed::joint_linear(Tensor input, Tensor[] weights, Tensor[] biases) -> Tensor",
-    allocate,
-    launch,
-    backward=backward,
-    setup_context=setup_context,
-    replay=True,
-    flatten=flatten,
+operator = of_file(
+    "joint_linear(Tensor input, Tensor[] weights, Tensor[] biases) -> Tensor",
+    globals(),
     autocast=torch.get_autocast_dtype,
 )

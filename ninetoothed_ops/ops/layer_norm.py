@@ -1,6 +1,6 @@
 """`layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, Tensor? bias=None, float eps=1e-05)`.
 
-As `torch.nn.functional.layer_norm`.
+As `torch.nn.functional.layer_norm`. And `layer_norm_backward`, its gradients for input, weight and bias.
 """
 
 from collections.abc import Sequence
@@ -8,72 +8,131 @@ from collections.abc import Sequence
 import torch
 from torch.nn import functional
 
-from ..kernels import layer_norm as kernels, long_rows
-from ..registration import register
-from . import layer_norm_backward, readers
-from .checks import FLOATS, refuse
-from .layout import coalesce
-from .rms_norm_backward import unread_weight
+from ..kernels import (
+    layer_norm as kernels,
+    layer_norm_backward,
+    layer_norm_weight_backward,
+    long_rows,
+    long_rows_backward,
+)
+from ..registration import of_file
+from . import readers
+from .checks import FLOATS, alike, refuse
+from .rows import as_rows, empty_where, fit, pull_back, sum_up, sums_of_groups, unread, wide
 
 
 def allocate(input, normalized_shape, weight=None, bias=None, eps=1e-5):
     shape = tuple(normalized_shape)
-    fits = 0 < len(shape) <= input.ndim and input.shape[-len(shape) :] == shape
-    for vector in (weight, bias):
-        if fits and vector is not None:
-            fits = vector.shape == shape and vector.dtype in FLOATS and vector.device == input.device
-    if not fits or input.dtype not in FLOATS:
+    if not fit(input, shape, weight, bias) or input.dtype not in FLOATS:
         refuse("layer_norm", functional.layer_norm, input, shape, weight, bias, eps)
 
     return torch.empty_like(input, memory_format=torch.contiguous_format)
 
 
 def launch(output, input, normalized_shape, weight=None, bias=None, eps=1e-5):
-    if len(normalized_shape) > 1:
-        input, output = (tensor.flatten(-len(normalized_shape)) for tensor in (input, output))
-        weight, bias = (None if vector is None else vector.flatten() for vector in (weight, bias))
-
-    input, output = coalesce((input, output), kept=1)
-    weighted, biased = weight is not None, bias is not None
-    weight, bias = (unread_weight(output) if vector is None else vector for vector in (weight, bias))
+    flags = weight is not None, bias is not None
+    (input, output), (weight, bias) = as_rows(len(normalized_shape), (input, output), weight, bias)
     make = kernels.make if output.shape[-1] <= long_rows.LONGEST else long_rows.make_layer_norm
-    make(output.ndim)(input, weight, bias, eps, output, weighted, biased)
-
-
-def setup_context(ctx, inputs, output):
-    input, ctx.normalized_shape, weight, bias, ctx.eps = inputs
-    ctx.save_for_backward(input, weight, bias)
+    make(output.ndim)(input, weight, bias, eps, output, *flags)
 
 
 def backward(ctx, grad):
     to_input, _, *to_vectors, _ = ctx.needs_input_grad
-    mask = (to_input, *to_vectors)
-    input, weight, bias = ctx.saved_tensors
-    grads = layer_norm_backward.operator(grad, input, ctx.normalized_shape, weight, bias, ctx.eps, mask)
-    input_grad, *vector_grads = (each if is_needed else None for each, is_needed in zip(grads, mask))
+    (input, *vectors), (normalized_shape, eps), mask = ctx.saved_tensors, ctx.options, (to_input, *to_vectors)
+    found = gradients(grad, input, normalized_shape, *vectors, eps, mask)
+    input_grad, *vector_grads = (each if is_needed else None for each, is_needed in zip(found, mask))
 
     return input_grad, None, *vector_grads, None
 
 
-operator = register(
-    "ninetoothed::layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, Tensor? bias=None, "
+def allocate_gradients(grad, input, normalized_shape, weight, bias, eps, output_mask):
+    shape, vectors = tuple(normalized_shape), (weight, bias)
+    are_given = all(vector is not None or not is_needed for vector, is_needed in zip(vectors, output_mask[1:]))
+    if not (are_given and fit(input, shape, *vectors) and alike(input, grad) and grad.shape == input.shape):
+        raise RuntimeError(
+            f"ninetoothed::layer_norm_backward expects a grad like the input, {list(input.shape)} {input.dtype}, and "
+            f"a weight and a bias of {list(shape)}, whose gradients are asked for only where they are given"
+        )
+
+    return empty_where(output_mask, input, *vectors)
+
+
+def launch_gradients(outputs, grad, input, normalized_shape, weight, bias, eps, output_mask):
+    (input_grad, *vector_grads), (to_input, *to_vectors) = outputs, output_mask
+    # What the mask leaves out is not written, and what is None is not read: any tensor of the shape will do.
+    weighted, tensors = weight is not None, (grad, input, input_grad if to_input else grad)
+    (grad, input, input_grad), (weight,) = as_rows(len(normalized_shape), tensors, weight)
+    wanted = [each.flatten() if is_needed else None for each, is_needed in zip(vector_grads, to_vectors)]
+    is_long = input.shape[-1] > long_rows.LONGEST
+
+    if any(to_vectors) and not is_long:
+        group, sums = sums_of_groups(input, 2)
+        kernel = layer_norm_weight_backward.make(input.ndim, group)
+        kernel(grad, input, weight, eps, input_grad, *sums, weighted, to_input)
+        for each, total in zip(sums, wanted):
+            if total is not None:
+                sum_up(each, total)
+        return
+    if to_input:
+        make = long_rows_backward.make_layer_norm if is_long else layer_norm_backward.make
+        make(input.ndim)(grad, input, weight, eps, input_grad, weighted)
+    if any(to_vectors):
+        _vectors_of_long_rows(grad, input, eps, wanted)
+
+
+def _vectors_of_long_rows(grad, input, eps, wanted):
+    normalized = torch.empty(input.shape, dtype=wide(input), device=input.device)
+    vectors = unread(normalized), unread(normalized)
+    long_rows.make_layer_norm(input.ndim)(input, *vectors, eps, normalized, False, False)
+    for total, terms in zip(wanted, (grad * normalized, grad.to(wide(input)))):
+        if total is not None:
+            total.copy_(terms.flatten(end_dim=-2).sum(0))
+
+
+def setup_context_gradients(ctx, inputs, output):
+    grad, input, normalized_shape, weight, bias, ctx.eps, ctx.output_mask = inputs
+    ctx.dims, ctx.bias_dtype = tuple(range(-len(normalized_shape), 0)), None if bias is None else bias.dtype
+    ctx.save_for_backward(grad, input, weight)
+
+
+def backward_gradients(ctx, *grads):
+    to_grad, to_input, to_weight = pull_back(_written_out, ctx, grads)
+
+    return to_grad, to_input, None, to_weight, None, None, None
+
+
+def _written_out(ctx, grad, input, weight=None):
+    grad_of_row, row = grad.to(wide(input)), input.to(wide(input))
+    centred = row - row.mean(ctx.dims, keepdim=True)
+    scale = torch.rsqrt(centred.square().mean(ctx.dims, keepdim=True) + ctx.eps)
+    normalized, slope = centred * scale, grad_of_row * (1 if weight is None else weight)
+    along = normalized * (slope * normalized).mean(ctx.dims, keepdim=True)
+    shape = input.shape[ctx.dims[0] :]
+    to_input, to_weight, to_bias = ctx.output_mask
+    found = [(scale * (slope - slope.mean(ctx.dims, keepdim=True) - along)).to(input.dtype)] if to_input else []
+    if to_weight:
+        found.append((grad * normalized).sum_to_size(shape).to(weight.dtype))
+    if to_bias:
+        found.append(grad_of_row.sum_to_size(shape).to(ctx.bias_dtype))
+
+    return found
+
+
+operator = of_file(
+    "layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, Tensor? bias=None, "
     "float eps=1e-05) -> Tensor",
-    allocate,
-    launch,
-    backward=backward,
-    setup_context=setup_context,
-    replay=True,
+    globals(),
     autocast={"cuda": torch.float32}.get,
 )
+gradients = of_file(
+    "layer_norm_backward(Tensor grad, Tensor input, SymInt[] normalized_shape, Tensor? weight, Tensor? bias, "
+    "float eps, bool[3] output_mask) -> (Tensor, Tensor, Tensor)",
+    globals(),
+    "_gradients",
+)
 
-_READERS = {
-    "input": readers.tensor,
-    "normalized_shape": readers.integers,
-    **dict.fromkeys(("weight", "bias"), readers.optional(readers.tensor)),
-    "eps": readers.real,
-}
 
-
+@readers.by_annotations()
 def layer_norm(
     input: torch.Tensor,
     normalized_shape: Sequence[int],
@@ -90,8 +149,6 @@ def layer_norm(
     is_plain = type(input) in readers.PLAIN and are_tensors and type(eps) is float
     if not (is_plain and readers.are_integers(normalized_shape)):
         args = input, normalized_shape, weight, bias, eps
-        if readers.are_overridden(input, weight, bias):
-            return functional.layer_norm(*args)
-        input, normalized_shape, weight, bias, eps = readers.read("layer_norm", functional.layer_norm, _READERS, *args)
+        return readers.call(operator, "layer_norm", functional.layer_norm, *args)
 
     return operator(input, normalized_shape, weight, bias, eps)

@@ -9,7 +9,7 @@ import math
 import torch
 from torch.nn import functional
 
-from ..registration import register
+from ..registration import of_file
 from . import readers
 from .addmm import launch as add_product
 from .checks import alike, check_product, refuse
@@ -65,19 +65,12 @@ def backward(ctx, grad):
     return of_input, of_weight, of_bias
 
 
-operator = register(
-    "ninetoothed::linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor",
-    allocate,
-    launch,
-    backward=backward,
-    setup_context=setup_context,
-    replay=True,
-    autocast=torch.get_autocast_dtype,
+operator = of_file(
+    "linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor", globals(), autocast=torch.get_autocast_dtype
 )
 
-_READERS = {**dict.fromkeys(("input", "weight"), readers.tensor), "bias": readers.optional(readers.tensor)}
 
-
+@readers.by_annotations()
 def linear(input: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
     """`input @ weight.T + bias`: (..., in_features), (out_features, in_features) and (out_features,).
 
@@ -85,8 +78,6 @@ def linear(input: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None 
     """
     plain = readers.PLAIN
     if not (type(input) in plain and type(weight) in plain and type(bias) in readers.PLAIN_OR_NONE):
-        if readers.are_overridden(input, weight, bias):
-            return functional.linear(input, weight, bias)
-        input, weight, bias = readers.read("linear", functional.linear, _READERS, input, weight, bias)
+        return readers.call(operator, "linear", functional.linear, input, weight, bias)
 
     return operator(input, weight, bias)

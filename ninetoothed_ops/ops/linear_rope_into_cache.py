@@ -10,7 +10,7 @@ with an epilogue.
 import torch
 
 from ..kernels import linear_rope_into_cache as kernels
-from ..mutation import register_mutating
+from ..registration import of_file
 from . import joint_linear
 from .adjacent import concatenated
 from .rope_into_cache import check, check_slots, launch as rotate_into, recorded as rotate_recorded
@@ -90,11 +90,8 @@ def recorded(input, query, key, value, sin, cos, slots, keys, values):
     return torch.cat((query, key, value), 2)
 
 
-operator = register_mutating(
-    "ninetoothed::linear_rope_into_cache(Tensor input, Tensor query, Tensor key, Tensor value, Tensor sin, Tensor cos, "
+operator = of_file(
+    "linear_rope_into_cache(Tensor input, Tensor query, Tensor key, Tensor value, Tensor sin, Tensor cos, "
     "Tensor slots, Tensor(a!) keys, Tensor(b!) values) -> Tensor",
-    allocate,
-    launch,
-    recorded,
-    flatten,
+    globals(),
 )

@@ -10,11 +10,11 @@ import torch
 from ninetoothed.runtime.selection import machine
 
 from ..kernels import linear_swiglu as kernels
-from ..registration import register
-from . import joint_linear, swiglu_backward
+from ..registration import of_file
+from . import joint_linear
 from .adjacent import concatenated
+from .gated import gradients_of_swiglu, launch_swiglu
 from .linear import check, operator as linear, rows_of
-from .swiglu import launch as gate_by
 
 # As timed on an H200. Past fewer rows weights stream, in tiles that have not the rows of an instruction.
 FEWEST_ROWS = 128
@@ -49,7 +49,7 @@ def launch(output, input, are_joint, gate, up):
         return
     products = joint_linear.allocate(input, 2, are_joint, gate, up)
     joint_linear.launch(products, input, 2, are_joint, gate, up)
-    gate_by(output, *products.chunk(2, -1))
+    launch_swiglu(output, *products.chunk(2, -1))
 
 
 def _is_faster_whole(rows: torch.Tensor, gate: torch.Tensor) -> bool:
@@ -71,19 +71,12 @@ def backward(ctx, grad):
     to_input, *to_weights = ctx.needs_input_grad
     # The forward, one product with an epilogue, never has its operands in memory. To keep them would cost writing and
     # holding twice the result for each layer: they are computed anew.
-    grads = swiglu_backward.operator(grad, *(linear(input, weight) for weight in weights))
+    grads = gradients_of_swiglu(grad, *(linear(input, weight) for weight in weights))
     of_input = joint_linear.gradient_of_input(grads, weights) if to_input else None
 
     return of_input, *joint_linear.gradients_of_weights(grads, input, to_weights)
 
 
-operator = register(
-    "ninetoothed::linear_swiglu(Tensor input, Tensor gate, Tensor up) -> Tensor",
-    allocate,
-    launch,
-    backward=backward,
-    setup_context=setup_context,
-    replay=True,
-    flatten=flatten,
-    autocast=torch.get_autocast_dtype,
+operator = of_file(
+    "linear_swiglu(Tensor input, Tensor gate, Tensor up) -> Tensor", globals(), autocast=torch.get_autocast_dtype
 )

@@ -1,9 +1,9 @@
-"""`mm(Tensor self, Tensor mat2) -> Tensor`, as `torch.mm`."""
+"""`mm(Tensor self, Tensor mat2) -> Tensor` and `bmm`, of the same arguments, as `torch.mm` and `torch.bmm`."""
 
 import torch
 
-from ..kernels import mm as kernels
-from ..registration import register
+from ..kernels import bmm as batched_kernels, mm as kernels
+from ..registration import of_file
 from . import readers
 from .checks import alike, check_product, refuse
 from .operands import aligned
@@ -11,48 +11,59 @@ from .product_gradients import operand_gradients, save_operands
 
 
 def allocate(self, mat2):
-    if not (self.ndim == mat2.ndim == 2 and self.shape[1] == mat2.shape[0] and alike(self, mat2)):
-        refuse("mm", torch.mm, self, mat2)
-    check_product("mm", self)
+    return _allocate("mm", torch.mm, 2, self, mat2)
 
-    return self.new_empty((self.shape[0], mat2.shape[1]))
+
+def allocate_bmm(self, mat2):
+    return _allocate("bmm", torch.bmm, 3, self, mat2)
+
+
+def _allocate(name, namesake, ndim, self, mat2):
+    fits = self.ndim == mat2.ndim == ndim and self.shape[:-2] == mat2.shape[:-2] and self.shape[-1] == mat2.shape[-2]
+    if not (fits and alike(self, mat2)):
+        refuse(name, namesake, self, mat2)
+    check_product(name, self)
+
+    return self.new_empty((*self.shape[:-1], mat2.shape[-1]))
 
 
 def launch(output, self, mat2):
     self, mat2 = aligned(self, mat2)
-    kernels.make()(self, mat2, output)
+    (batched_kernels if output.ndim == 3 else kernels).make()(self, mat2, output)
 
 
 def setup_context(ctx, inputs, output):
-    self, mat2 = inputs
-    save_operands(ctx, self, mat2, position=0)
+    save_operands(ctx, *inputs, position=0)
 
 
 def backward(ctx, grad):
-    return operand_gradients(ctx, grad, operator)
+    return operand_gradients(ctx, grad, batched if grad.ndim == 3 else operator)
 
 
-operator = register(
-    "ninetoothed::mm(Tensor self, Tensor mat2) -> Tensor",
-    allocate,
-    launch,
-    backward=backward,
-    setup_context=setup_context,
-    replay=True,
-    autocast=torch.get_autocast_dtype,
-)
-
-_READERS = {"input": readers.tensor, "mat2": readers.tensor}
+autocast = torch.get_autocast_dtype
+operator = of_file("mm(Tensor self, Tensor mat2) -> Tensor", globals())
+batched = of_file("bmm(Tensor self, Tensor mat2) -> Tensor", globals(), "_bmm")
 
 
+@readers.by_annotations()
 def mm(input: torch.Tensor, mat2: torch.Tensor) -> torch.Tensor:
     """The product of two matrices, (M, K) and (K, N).
 
     The arguments and errors are those of `torch.mm`, without `out`.
     """
     if not (type(input) in readers.PLAIN and type(mat2) in readers.PLAIN):
-        if readers.are_overridden(input, mat2):
-            return torch.mm(input, mat2)
-        input, mat2 = readers.read("mm", torch.mm, _READERS, input, mat2)
+        return readers.call(operator, "mm", torch.mm, input, mat2)
 
     return operator(input, mat2)
+
+
+@readers.by_annotations()
+def bmm(input: torch.Tensor, mat2: torch.Tensor) -> torch.Tensor:
+    """The products of two batches of matrices, (B, M, K) and (B, K, N).
+
+    The arguments and errors are those of `torch.bmm`, without `out`.
+    """
+    if not (type(input) in readers.PLAIN and type(mat2) in readers.PLAIN):
+        return readers.call(batched, "bmm", torch.bmm, input, mat2)
+
+    return batched(input, mat2)

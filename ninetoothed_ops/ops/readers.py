@@ -5,9 +5,10 @@ another type. An operator, which knows its schema alone, takes fewer types, and 
 function tells by a glance at the types whether all is Python's own; only where it is not are the arguments read here.
 """
 
+import inspect
 import operator
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeGuard
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeGuard, TypeVar
 
 import numpy as np
 import torch
@@ -27,27 +28,34 @@ _TYPES = {float: torch.float64, int: torch.int64, bool: torch.bool, complex: tor
 Reader = Callable[[Any], Any]
 
 
-def read(name: str, namesake: Callable | None, readers: Mapping[str, Reader], *args: Any) -> list:
-    """Read the arguments of the public function `name`, a reader for each parameter.
+def read(name: str, namesake: Callable | None, *args: Any, **named: Any) -> list:
+    """Read arguments of the public function `name`, by position or by name.
 
     For an argument that its reader refuses, raises what PyTorch's `namesake` raises, else `ArgumentTypeError`; for one
     whose class PyTorch's functions ask (`are_overridden`), and which nobody has asked, `UnsupportedError`.
     """
-    if (overriding := _overriding(args)) is not None:
+    readers = _READERS[name]
+    given = {**dict(zip(readers, args)), **named}
+    if (overriding := _overriding(given.values())) is not None:
         raise UnsupportedError(
             f"ninetoothed::{name} is given a {overriding.__name__}, whose __torch_function__ computes PyTorch's "
             "functions, and there is none of these arguments; pass a plain tensor of its values"
         )
     values = []
-    for (parameter, reader), value in zip(readers.items(), args):
+    for parameter, value in given.items():
         try:
-            values.append(reader(value))
+            values.append(readers[parameter](value))
         except TypeError as expected:
             if namesake is not None:
-                namesake(**dict(zip(readers, args)))
+                namesake(**given)
             message = f"ninetoothed::{name} takes {expected} for {parameter}, but got {value!r}"
             raise ArgumentTypeError(f"{message} of type {type(value).__name__}") from None
     return values
+
+
+def call(operator: Callable, name: str, namesake: Callable, *args: Any) -> Any:
+    """Call an operator with what is read of the arguments, or its namesake where PyTorch's function is asked."""
+    return namesake(*args) if are_overridden(*args) else operator(*read(name, namesake, *args))
 
 
 def are_overridden(*args: Any) -> bool:
@@ -152,3 +160,29 @@ def optional(reader: Reader) -> Reader:
 def _is_constant(value: Any) -> TypeGuard[torch.Tensor]:
     """Tell whether a value is a tensor that PyTorch takes for a number."""
     return isinstance(value, torch.Tensor) and value.ndim == 0 and not value.requires_grad
+
+
+# Readers of what public functions are annotated with.
+_OF_TYPES = {torch.Tensor: tensor, float: real, int: integer, bool: flag, str: text, torch.dtype: scalar_type}
+_OF_ANNOTATIONS: dict[Any, Reader] = {
+    **_OF_TYPES,
+    **{cls | None: optional(reader) for cls, reader in _OF_TYPES.items()},
+    Sequence[int]: integers,
+    int | Sequence[int]: one_or_more,
+}
+# By the name of a public function and that of a parameter.
+_READERS: dict[str, dict[str, Reader]] = {}
+
+Function = TypeVar("Function", bound=Callable)
+
+
+def by_annotations(**others: Reader) -> Callable[[Function], Function]:
+    """Let the arguments of a function be read as its parameters are annotated; `others` as is said here."""
+
+    def known(function: Function) -> Function:
+        types = {name: each.annotation for name, each in inspect.signature(function).parameters.items()}
+        readers = {name: others.get(name) or _OF_ANNOTATIONS.get(cls) for name, cls in types.items()}
+        _READERS[function.__name__] = {name: reader for name, reader in readers.items() if reader is not None}
+        return function
+
+    return known

@@ -1,6 +1,7 @@
 """`rms_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, float? eps=None, bool unit_offset=False)`.
 
-As `torch.nn.functional.rms_norm`; with a unit offset, the factor is `1 + weight`.
+As `torch.nn.functional.rms_norm`; with a unit offset, the factor is `1 + weight`. And `rms_norm_backward`, its
+gradients for input and weight; `addend` is added to the first.
 """
 
 from collections.abc import Sequence
@@ -10,57 +11,42 @@ from torch.nn import functional
 
 from ninetoothed.runtime import private
 
-from ..kernels import long_rows, rms_norm as kernels
-from ..registration import register
-from . import readers, rms_norm_backward
-from .checks import FLOATS, refuse
-from .layout import coalesce, is_channels_last
-from .rms_norm_backward import eps_or_default, unread_weight
+from ..kernels import long_rows, long_rows_backward, rms_norm as kernels, rms_norm_backward, rms_norm_weight_backward
+from ..registration import of_file
+from . import readers
+from .checks import FLOATS, alike, refuse
+from .layout import is_channels_last
+from .rows import as_rows, empty_where, eps_or_default, fit, pull_back, sum_up, sums_of_groups, unread, wide
 
 
 def allocate(input, normalized_shape, weight=None, eps=None, unit_offset=False):
     shape = tuple(normalized_shape)
-    fits = 0 < len(shape) <= input.ndim and input.shape[-len(shape) :] == shape
-    if fits and weight is not None:
-        fits = weight.shape == shape and weight.dtype in FLOATS and weight.device == input.device
-    if not fits or input.dtype not in FLOATS:
+    if not fit(input, shape, weight) or input.dtype not in FLOATS:
         refuse("rms_norm", functional.rms_norm, input, shape, weight, eps)
 
-    if is_channels_last(input):
-        return torch.empty_like(input, memory_format=torch.channels_last)
-    return torch.empty_like(input, memory_format=torch.contiguous_format)
+    is_last = is_channels_last(input)
+    return torch.empty_like(input, memory_format=torch.channels_last if is_last else torch.contiguous_format)
 
 
 def launch(output, input, normalized_shape, weight=None, eps=None, unit_offset=False):
-    eps = eps_or_default(input, eps)
     if len(normalized_shape) > 1 and not output.is_contiguous():
         # What is one row is no view of it then.
         rows = torch.empty_like(output, memory_format=torch.contiguous_format)
         launch(rows, input, normalized_shape, weight, eps, unit_offset)
         output.copy_(rows)
         return
-    if len(normalized_shape) > 1:
-        input, output = (tensor.flatten(-len(normalized_shape)) for tensor in (input, output))
-        weight = None if weight is None else weight.flatten()
 
-    input, output = coalesce((input, output), kept=1)
-    weighted = weight is not None
-    weight = weight if weighted else unread_weight(output)
+    eps, weighted = eps_or_default(input, eps), weight is not None
+    (input, output), (weight,) = as_rows(len(normalized_shape), (input, output), weight)
     make = kernels.make if output.shape[-1] <= long_rows.LONGEST else long_rows.make_rms_norm
     make(output.ndim, unit_offset)(input, weight, eps, output, weighted)
 
 
-def setup_context(ctx, inputs, output):
-    input, ctx.normalized_shape, weight, ctx.eps, ctx.unit_offset = inputs
-    ctx.save_for_backward(input, weight)
-
-
 def backward(ctx, grad):
-    input, weight = ctx.saved_tensors
+    (input, weight), (normalized_shape, eps, unit_offset) = ctx.saved_tensors, ctx.options
     to_input, _, to_weight, *_ = ctx.needs_input_grad
-    input_grad, weight_grad = rms_norm_backward.operator(
-        grad, input, ctx.normalized_shape, weight, ctx.eps, (to_input, to_weight), None, ctx.unit_offset
-    )
+    mask = to_input, to_weight
+    input_grad, weight_grad = gradients(grad, input, normalized_shape, weight, eps, mask, None, unit_offset)
 
     return input_grad if to_input else None, None, weight_grad if to_weight else None, None, None
 
@@ -70,26 +56,81 @@ def autocast(device_type):
     return torch.float32 if private.casts_rms_norm(device_type) else None
 
 
-operator = register(
-    "ninetoothed::rms_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, float? eps=None, "
+def allocate_gradients(grad, input, normalized_shape, weight, eps, output_mask, addend=None, unit_offset=False):
+    shape = tuple(normalized_shape)
+    others = [grad] if addend is None else [grad, addend]
+    are_alike = alike(input, *others) and all(other.shape == input.shape for other in others)
+    if not (fit(input, shape, weight) and are_alike) or (weight is None and output_mask[1]):
+        raise RuntimeError(
+            f"ninetoothed::rms_norm_backward expects a grad (and an addend) like the input, {list(input.shape)} "
+            f"{input.dtype}, and a weight of {list(shape)}, whose gradient is asked for only where it is given"
+        )
+
+    return empty_where(output_mask, input, weight)
+
+
+def launch_gradients(outputs, grad, input, normalized_shape, weight, eps, output_mask, addend=None, unit_offset=False):
+    (input_grad, weight_grad), (to_input, to_weight) = outputs, output_mask
+    added, weighted, eps = addend is not None, weight is not None, eps_or_default(input, eps)
+    # What the mask leaves out is not written, and what is None is not read: any tensor of the shape will do.
+    tensors = grad, input, addend if added else grad, input_grad if to_input else grad
+    (grad, input, addend, input_grad), (weight,) = as_rows(len(normalized_shape), tensors, weight)
+    weight_grad, is_long = weight_grad.flatten(), input.shape[-1] > long_rows.LONGEST
+
+    if to_weight and not is_long:
+        group, (sums,) = sums_of_groups(input, 1)
+        kernel = rms_norm_weight_backward.make(input.ndim, group, unit_offset)
+        kernel(grad, input, weight, eps, addend, input_grad, sums, to_input, added)
+        sum_up(sums, weight_grad)
+        return
+    if to_input:
+        make = long_rows_backward.make_rms_norm if is_long else rms_norm_backward.make
+        make(input.ndim, unit_offset)(grad, input, weight, eps, addend, input_grad, weighted, added)
+    if to_weight:
+        normalized = torch.empty(input.shape, dtype=wide(input), device=input.device)
+        long_rows.make_rms_norm(input.ndim)(input, unread(normalized), eps, normalized, False)
+        weight_grad.copy_((grad * normalized).flatten(end_dim=-2).sum(0))
+
+
+def setup_context_gradients(ctx, inputs, output):
+    grad, input, normalized_shape, weight, eps, ctx.output_mask, _, ctx.unit_offset = inputs
+    ctx.dims, ctx.eps = tuple(range(-len(normalized_shape), 0)), eps_or_default(input, eps)
+    ctx.save_for_backward(grad, input, weight)
+
+
+def backward_gradients(ctx, *grads):
+    to_grad, to_input, to_weight = pull_back(_written_out, ctx, grads)
+
+    return to_grad, to_input, None, to_weight, None, None, grads[0] if ctx.needs_input_grad[6] else None, None
+
+
+def _written_out(ctx, grad, input, weight=None):
+    scale = torch.rsqrt(input.to(wide(input)).square().mean(ctx.dims, keepdim=True) + ctx.eps)
+    factor = 1 if weight is None else weight.to(wide(input)) + 1 if ctx.unit_offset else weight
+    normalized, slope = input * scale, grad.to(wide(input)) * factor
+    input_grad = scale * (slope - normalized * (slope * normalized).mean(ctx.dims, keepdim=True))
+    found = [input_grad.to(input.dtype)] if ctx.output_mask[0] else []
+    if ctx.output_mask[1]:
+        found.append((grad * normalized).sum_to_size(weight.shape).to(weight.dtype))
+
+    return found
+
+
+operator = of_file(
+    "rms_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, float? eps=None, "
     "bool unit_offset=False) -> Tensor",
-    allocate,
-    launch,
-    backward=backward,
-    setup_context=setup_context,
-    replay=True,
-    autocast=autocast,
+    globals(),
+)
+gradients = of_file(
+    "rms_norm_backward(Tensor grad, Tensor input, SymInt[] normalized_shape, Tensor? weight, float? eps, "
+    "bool[2] output_mask, Tensor? addend=None, bool unit_offset=False) -> (Tensor, Tensor)",
+    globals(),
+    "_gradients",
+    autocast=None,
 )
 
-_READERS = {
-    "input": readers.tensor,
-    "normalized_shape": readers.integers,
-    "weight": readers.optional(readers.tensor),
-    "eps": readers.optional(readers.real),
-}
-_OPTIONS = {"unit_offset": readers.flag}
 
-
+@readers.by_annotations()
 def rms_norm(
     input: torch.Tensor,
     normalized_shape: Sequence[int],
@@ -108,9 +149,9 @@ def rms_norm(
     if not (are_tensors and readers.are_integers(normalized_shape) and (eps is None or type(eps) is float)):
         if unit_offset is False and readers.are_overridden(input, weight):
             return functional.rms_norm(input, normalized_shape, weight, eps)
-        read = readers.read("rms_norm", functional.rms_norm, _READERS, input, normalized_shape, weight, eps)
+        read = readers.read("rms_norm", functional.rms_norm, input, normalized_shape, weight, eps)
         input, normalized_shape, weight, eps = read
     if type(unit_offset) is not bool:
-        (unit_offset,) = readers.read("rms_norm", None, _OPTIONS, unit_offset)
+        (unit_offset,) = readers.read("rms_norm", None, unit_offset=unit_offset)
 
     return operator(input, normalized_shape, weight, eps, unit_offset)

@@ -1,15 +1,21 @@
 """`rope(Tensor input, Tensor sin, Tensor cos, bool interleaved=True, int? rotary_dim=None,
 bool? interleaved_output=None) -> Tensor`: rotary position embedding.
 
-And `rope_backward(Tensor grad, ...) -> Tensor`, of the same arguments, the gradient of its input.
+And `rope_backward(Tensor grad, ...) -> Tensor`, of the same arguments, the gradient of its input; and `rope_pair(Tensor
+query, Tensor key, ...) -> (Tensor, Tensor)`, which is `rope` of a query and of a key, in one launch.
 """
 
 import torch
 
-from ..kernels import rope as kernels, rope_backward as backward_kernels, rope_partial as partial_kernels
-from ..registration import register
+from ..kernels import (
+    rope as kernels,
+    rope_backward as gradient_kernels,
+    rope_pair as pair_kernels,
+    rope_partial as partial_kernels,
+)
+from ..registration import of_file
 from . import readers
-from .checks import check_supported
+from .checks import alike, check_supported
 from .layout import empty_elementwise
 
 OPTIONS = "Tensor sin, Tensor cos, bool interleaved=True, int? rotary_dim=None, bool? interleaved_output=None"
@@ -64,9 +70,9 @@ def launch(output, input, sin, cos, interleaved=True, rotary_dim=None, interleav
     _launch(kernels, layouts, interleaved, output, input, sin, cos, rotary_dim)
 
 
-def launch_backward(input_grad, grad, sin, cos, interleaved=True, rotary_dim=None, interleaved_output=None):
+def launch_gradient(input_grad, grad, sin, cos, interleaved=True, rotary_dim=None, interleaved_output=None):
     layouts = interleaved if interleaved_output is None else interleaved_output, interleaved
-    _launch(backward_kernels, layouts, interleaved, input_grad, grad, sin, cos, rotary_dim)
+    _launch(gradient_kernels, layouts, interleaved, input_grad, grad, sin, cos, rotary_dim)
 
 
 def _launch(whole, layouts, interleaved, output, input, sin, cos, rotary_dim):
@@ -79,7 +85,7 @@ def _launch(whole, layouts, interleaved, output, input, sin, cos, rotary_dim):
         whole.make(*layouts)(input, sin, cos, output)
         return
     (input, rest), (output, output_rest) = (turning_and_rest(tensor, rotary_dim) for tensor in (input, output))
-    partial_kernels.make(*layouts, whole is backward_kernels)(input, sin, cos, rest, output_rest, output)
+    partial_kernels.make(*layouts, whole is gradient_kernels)(input, sin, cos, rest, output_rest, output)
 
 
 def turning_and_rest(tensor: torch.Tensor, rotary_dim: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -106,29 +112,63 @@ def _pairs(tensor: torch.Tensor, half: int, interleaved: bool) -> torch.Tensor:
     return tensor.view(*leading, half, 2).mT if interleaved else tensor.view(*leading, 2, half)
 
 
+def allocate_pair(query, key, sin, cos, interleaved=True, rotary_dim=None, interleaved_output=None):
+    if not alike(query, key) or (query.shape[:2], query.shape[3:]) != (key.shape[:2], key.shape[3:]):
+        raise RuntimeError(
+            "ninetoothed::rope_pair expects a query and a key of (batch, sequence, heads, D) that differ in their "
+            f"heads alone, but got {list(query.shape)} of {query.dtype} on {query.device} and {list(key.shape)} of "
+            f"{key.dtype} on {key.device}"
+        )
+    options = sin, cos, interleaved, rotary_dim, interleaved_output
+
+    return allocate(query, *options), allocate(key, *options)
+
+
+def launch_pair(outputs, query, key, sin, cos, interleaved=True, rotary_dim=None, interleaved_output=None):
+    if outputs[0].numel() == 0 or outputs[1].numel() == 0:
+        for output, input in zip(outputs, (query, key)):
+            launch(output, input, sin, cos, interleaved, rotary_dim, interleaved_output)
+        return
+    width = abs(rotary_dim or query.shape[3])
+    sin, cos = tables_by_pairs(sin, cos, query.shape[0], width, interleaved)
+    tensors, rests = (query, key, *outputs), ()
+    if width < query.shape[3]:
+        tensors, rests = zip(*(turning_and_rest(tensor, rotary_dim) for tensor in tensors))
+    pair_kernels.make(interleaved, interleaved_output, bool(rests))(*tensors[:2], sin, cos, *tensors[2:], *rests)
+
+
 def setup_context(ctx, inputs, output):
-    input, sin, cos, ctx.interleaved, ctx.rotary_dim, ctx.interleaved_output = inputs
+    *states, sin, cos, interleaved, rotary_dim, interleaved_output = inputs
+    ctx.options, ctx.count = (interleaved, rotary_dim, interleaved_output), len(states)
     # The gradients of tables alone, which models seldom ask for, need what was turned.
-    ctx.save_for_backward(input if any(ctx.needs_input_grad[1:3]) else None, sin, cos)
+    needs_tables = any(ctx.needs_input_grad[ctx.count : ctx.count + 2])
+    ctx.save_for_backward(*(each if needs_tables else None for each in states), sin, cos)
+    ctx.set_materialize_grads(ctx.count == 1)
 
 
-def backward(ctx, grad):
-    input, sin, cos = ctx.saved_tensors
-    options = ctx.interleaved, ctx.rotary_dim, ctx.interleaved_output
-    to_tables = ctx.needs_input_grad[1:3]
-    input_grad = backward_operator(grad, sin, cos, *options) if ctx.needs_input_grad[0] else None
-
-    return input_grad, *gradients_of_tables(to_tables, grad, input, sin, cos, *options), None, None, None
+def backward(ctx, *grads):
+    return _backward(ctx, gradient, grads)
 
 
-def backward_of_backward(ctx, grad_of_grad):
-    """The rotation once more: a product with its transpose gives the tables the same gradients as one with it does."""
-    grad, sin, cos = ctx.saved_tensors
-    options = ctx.interleaved, ctx.rotary_dim, ctx.interleaved_output
-    to_tables = ctx.needs_input_grad[1:3]
-    grad_grad = operator(grad_of_grad, sin, cos, *options) if ctx.needs_input_grad[0] else None
+def backward_gradient(ctx, grad_of_grad):
+    """Rotate once more: a product with its transpose gives the tables the same gradients as one with it does."""
+    return _backward(ctx, operator, (grad_of_grad,), is_transposed=True)
 
-    return grad_grad, *gradients_of_tables(to_tables, grad, grad_of_grad, sin, cos, *options), None, None, None
+
+def _backward(ctx, turn, grads, is_transposed=False):
+    *turned, sin, cos = ctx.saved_tensors
+    of_states, of_tables = [None] * ctx.count, [None, None]
+    to_tables = ctx.needs_input_grad[ctx.count : ctx.count + 2]
+    for i, (grad, state) in enumerate(zip(grads, turned)):
+        if grad is None:
+            continue
+        if ctx.needs_input_grad[i]:
+            of_states[i] = turn(grad, sin, cos, *ctx.options)
+        both = (state, grad) if is_transposed else (grad, state)
+        for j, each in enumerate(gradients_of_tables(to_tables, *both, sin, cos, *ctx.options)):
+            of_tables[j] = each if of_tables[j] is None or each is None else of_tables[j] + each
+
+    return *of_states, *of_tables, None, None, None
 
 
 def gradients_of_tables(needed, grad, input, sin, cos, interleaved, rotary_dim, interleaved_output):
@@ -160,32 +200,12 @@ def gradients_of_tables(needed, grad, input, sin, cos, interleaved, rotary_dim, 
     )
 
 
-operator = register(
-    f"ninetoothed::rope(Tensor input, {OPTIONS}) -> Tensor",
-    allocate,
-    launch,
-    backward=backward,
-    setup_context=setup_context,
-    replay=True,
-)
-
-backward_operator = register(
-    f"ninetoothed::rope_backward(Tensor grad, {OPTIONS}) -> Tensor",
-    allocate,
-    launch_backward,
-    backward=backward_of_backward,
-    setup_context=setup_context,
-    replay=True,
-)
-
-_READERS = {
-    **dict.fromkeys(("input", "sin", "cos"), readers.tensor),
-    "interleaved": readers.flag,
-    "rotary_dim": readers.optional(readers.integer),
-    "interleaved_output": readers.optional(readers.flag),
-}
+operator = of_file(f"rope(Tensor input, {OPTIONS}) -> Tensor", globals())
+gradient = of_file(f"rope_backward(Tensor grad, {OPTIONS}) -> Tensor", globals(), "_gradient")
+pair = of_file(f"rope_pair(Tensor query, Tensor key, {OPTIONS}) -> (Tensor, Tensor)", globals(), "_pair")
 
 
+@readers.by_annotations()
 def rope(
     input: torch.Tensor,
     sin: torch.Tensor,
@@ -207,7 +227,7 @@ def rope(
     are_tensors = type(input) in plain and type(sin) in plain and type(cos) in plain
     are_default = rotary_dim is None and interleaved_output is None
     if not (are_tensors and are_default and type(interleaved) is bool):
-        values = readers.read("rope", None, _READERS, input, sin, cos, interleaved, rotary_dim, interleaved_output)
+        values = readers.read("rope", None, input, sin, cos, interleaved, rotary_dim, interleaved_output)
         input, sin, cos, interleaved, rotary_dim, interleaved_output = values
 
     return operator(input, sin, cos, interleaved, rotary_dim, interleaved_output)

@@ -10,11 +10,10 @@ import torch
 from ninetoothed.runtime.private import base_of, has_transforms
 
 from ..kernels import rope_into_cache as kernels
-from ..mutation import register_mutating
+from ..registration import of_file
 from . import readers
 from .checks import alike, check_supported
-from .rope import by_pairs, check_tables
-from .rope_pair import operator as rope_pair
+from .rope import by_pairs, check_tables, pair as rope_pair
 
 NAME = "rope_into_cache"
 
@@ -104,21 +103,14 @@ def recorded(query, key, value, sin, cos, slots, keys, values, interleaved=False
     return query
 
 
-operator = register_mutating(
-    f"ninetoothed::{NAME}(Tensor query, Tensor key, Tensor value, Tensor sin, Tensor cos, Tensor slots, "
+operator = of_file(
+    f"{NAME}(Tensor query, Tensor key, Tensor value, Tensor sin, Tensor cos, Tensor slots, "
     "Tensor(a!) keys, Tensor(b!) values, bool interleaved=False, int? rotary_dim=None) -> Tensor",
-    allocate,
-    launch,
-    recorded,
+    globals(),
 )
 
-_READERS = {
-    **dict.fromkeys(("query", "key", "value", "sin", "cos", "slots", "keys", "values"), readers.tensor),
-    "interleaved": readers.flag,
-    "rotary_dim": readers.optional(readers.integer),
-}
 
-
+@readers.by_annotations()
 def rope_into_cache(
     query: torch.Tensor,
     key: torch.Tensor,
@@ -142,6 +134,6 @@ def rope_into_cache(
     tensors: Sequence[torch.Tensor] = query, key, value, sin, cos, slots, keys, values
     are_read = type(interleaved) is bool and rotary_dim is None
     if not (are_read and readers.PLAIN.issuperset(map(type, tensors))):
-        *tensors, interleaved, rotary_dim = readers.read(NAME, None, _READERS, *tensors, interleaved, rotary_dim)
+        *tensors, interleaved, rotary_dim = readers.read(NAME, None, *tensors, interleaved, rotary_dim)
 
     return operator(*tensors, interleaved, rotary_dim)

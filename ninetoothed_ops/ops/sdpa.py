@@ -15,7 +15,7 @@ from torch.nn import functional
 from ninetoothed.errors import ArgumentError
 
 from ..kernels import sdpa as kernels
-from ..registration import register
+from ..registration import of_file
 from . import readers, sdpa_with_lse
 from .checks import alike, check_product, of_shapes, refuse
 from .layout import same_shape
@@ -254,33 +254,17 @@ def _in_four_dimensions(batch, query, key, value, mask, lengths) -> tuple:
     return *map(_four_dimensions, (query, key, value)), mask, lengths
 
 
-operator = register(
-    "ninetoothed::sdpa(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0.0, "
+operator = of_file(
+    "sdpa(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0.0, "
     "bool is_causal=False, Tensor? lengths=None, Tensor? sinks=None, *, float? scale=None, bool enable_gqa=False, "
     "bool safe=True, float? softcap=None) -> Tensor",
-    allocate,
-    launch,
-    recorded=recorded,
-    replay=True,
+    globals(),
     autocast=torch.get_autocast_dtype,
     tags=(torch.Tag.nondeterministic_seeded,),
 )
 
-_READERS = {
-    **dict.fromkeys(("query", "key", "value"), readers.tensor),
-    "attn_mask": readers.optional(readers.tensor),
-    "dropout_p": readers.real,
-    "is_causal": readers.flag,
-    "scale": readers.optional(readers.real),
-    "enable_gqa": readers.flag,
-}
-_OPTIONS = {
-    "lengths": readers.optional(readers.tensor),
-    "sinks": readers.optional(readers.tensor),
-    "softcap": readers.optional(readers.real),
-}
 
-
+@readers.by_annotations()
 def sdpa(
     query: torch.Tensor,
     key: torch.Tensor,
@@ -320,11 +304,11 @@ def sdpa(
         args = query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa
         if not are_given and readers.are_overridden(query, key, value, attn_mask):
             return functional.scaled_dot_product_attention(*args[:6], scale=scale, enable_gqa=enable_gqa)
-        read = readers.read("sdpa", functional.scaled_dot_product_attention, _READERS, *args)
+        read = readers.read("sdpa", functional.scaled_dot_product_attention, *args)
         query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa = read
 
     if are_given:
-        lengths, sinks, softcap = readers.read("sdpa", None, _OPTIONS, lengths, sinks, softcap)
+        lengths, sinks, softcap = readers.read("sdpa", None, lengths=lengths, sinks=sinks, softcap=softcap)
         arguments = query, key, value, attn_mask, dropout_p, is_causal, lengths, sinks
         return operator(*arguments, scale=scale, enable_gqa=enable_gqa, softcap=softcap)
     if scale is None and enable_gqa is False:  # PyTorch takes almost a microsecond to read two keywords.

@@ -8,7 +8,7 @@ import torch
 
 from ..kernels import sdpa_backward_delta, sdpa_backward_key_value, sdpa_backward_mask, sdpa_backward_query
 from ..kernels.attention import ADDITIVE_MASK, BOOLEAN_MASK, LOG2E, NO_MASK
-from ..registration import register
+from ..registration import of_file
 from . import sdpa_second_backward
 
 
@@ -91,13 +91,11 @@ def _sum_sinks(sinks_grad, sinks, lse, delta):
 
 
 # What is not needed is one element of no meaning (calls that give empty tensors are not replayed).
-operator = register(
-    "ninetoothed::sdpa_backward(Tensor query, Tensor key, Tensor value, Tensor? mask, Tensor? lengths, Tensor? sinks, "
+operator = of_file(
+    "sdpa_backward(Tensor query, Tensor key, Tensor value, Tensor? mask, Tensor? lengths, Tensor? sinks, "
     "Tensor? seed, Tensor grad, Tensor output, Tensor lse, float dropout_p, bool is_causal, float scale, "
     "float? softcap, bool[5] needed) -> (Tensor, Tensor, Tensor, Tensor, Tensor)",
-    allocate,
-    launch,
+    globals(),
     backward=sdpa_second_backward.backward,
     setup_context=sdpa_second_backward.setup_context,
-    replay=True,
 )

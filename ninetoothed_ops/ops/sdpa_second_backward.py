@@ -9,7 +9,7 @@ import torch
 
 from ..autocast import without_autocast
 from ..kernels import sdpa_dropout
-from ..registration import register
+from ..registration import of_file
 
 NAMES = "query", "key", "value", "mask", "sinks"
 
@@ -43,19 +43,17 @@ def backward(ctx, *grads):
     return to_query, to_key, to_value, to_mask, None, to_sinks, None, to_grad, *(None,) * 7
 
 
-def _allocate_factors(seed, shape, is_double, dropout_p):
+def allocate_dropout(seed, shape, is_double, dropout_p):
     return torch.empty(shape, dtype=torch.float64 if is_double else torch.float32, device=seed.device)
 
 
-def _launch_factors(factors, seed, shape, is_double, dropout_p):
+def launch_dropout(factors, seed, shape, is_double, dropout_p):
     sdpa_dropout.make()(factors, seed, dropout_p)
 
 
-dropout_operator = register(
-    "ninetoothed::sdpa_dropout(Tensor seed, SymInt[] shape, bool is_double, float dropout_p) -> Tensor",
-    _allocate_factors,
-    _launch_factors,
-    replay=True,
+dropout_operator = of_file(
+    "sdpa_dropout(Tensor seed, SymInt[] shape, bool is_double, float dropout_p) -> Tensor",
+    {"allocate": allocate_dropout, "launch": launch_dropout},
 )
 
 

@@ -12,7 +12,7 @@ from ninetoothed.errors import ArgumentError
 
 from ..kernels import sdpa_with_lse as kernels
 from ..kernels.attention import ADDITIVE_MASK
-from ..registration import register
+from ..registration import of_file
 from . import sdpa_backward
 from .layout import empty_in_order, is_contiguous
 from .sdpa_backward import inputs, masking_of
@@ -83,12 +83,8 @@ def backward(ctx, grad, _):
     return *grads, None, sinks_grad, *(None,) * 6
 
 
-operator = register(
-    "ninetoothed::sdpa_with_lse(Tensor query, Tensor key, Tensor value, Tensor? mask, Tensor? lengths, Tensor? sinks, "
+operator = of_file(
+    "sdpa_with_lse(Tensor query, Tensor key, Tensor value, Tensor? mask, Tensor? lengths, Tensor? sinks, "
     "Tensor? seed, float dropout_p, bool is_causal, float scale, bool safe, float? softcap) -> (Tensor, Tensor)",
-    allocate,
-    launch,
-    backward=backward,
-    setup_context=setup_context,
-    replay=True,
+    globals(),
 )

@@ -1,11 +1,14 @@
-"""`softmax(Tensor self, int dim, ScalarType? dtype=None) -> Tensor`, as `torch.softmax`."""
+"""`softmax(Tensor self, int dim, ScalarType? dtype=None) -> Tensor`, as `torch.softmax`.
+
+And `softmax_backward(Tensor grad, Tensor output, int dim, ScalarType input_dtype) -> Tensor`, its gradient.
+"""
 
 import torch
 
-from ..kernels import long_rows, softmax as kernels
-from ..registration import register
-from . import readers, softmax_backward
-from .checks import FLOATS, NUMBERS, refuse
+from ..kernels import long_rows, long_rows_backward, softmax as kernels, softmax_backward as gradient_kernels
+from ..registration import of_file
+from . import readers
+from .checks import FLOATS, NUMBERS, alike, refuse
 from .layout import coalesce
 
 
@@ -23,15 +26,19 @@ def launch(output, self, dim, dtype=None):
     if self.dtype is not output.dtype and not is_widened:
         # The kernel computes halves in float32 as it is; any other type is converted first, as PyTorch does.
         self = self.to(output.dtype)
-    if output.ndim == 0:
-        self, output = self.unsqueeze(0), output.unsqueeze(0)
-
-    if dim not in (-1, output.ndim - 1):
-        self, output = self.movedim(dim, -1), output.movedim(dim, -1)
-
-    self, output = coalesce((self, output), kept=1)
+    self, output = _rows(dim, self, output)
     make = kernels.make if output.shape[-1] <= long_rows.LONGEST else long_rows.make_softmax
     make(output.ndim)(self, output)
+
+
+def _rows(dim, *tensors):
+    """View tensors with the dimension `dim` last, and as few others as may be."""
+    if tensors[0].ndim == 0:
+        tensors = [each.unsqueeze(0) for each in tensors]
+    if dim not in (-1, tensors[0].ndim - 1):
+        tensors = [each.movedim(dim, -1) for each in tensors]
+
+    return coalesce(tensors, kept=1)
 
 
 def setup_context(ctx, inputs, output):
@@ -41,22 +48,59 @@ def setup_context(ctx, inputs, output):
 
 
 def backward(ctx, grad):
-    return softmax_backward.operator(grad, *ctx.saved_tensors, ctx.dim, ctx.input_dtype), None, None
+    return gradient(grad, *ctx.saved_tensors, ctx.dim, ctx.input_dtype), None, None
 
 
-operator = register(
-    "ninetoothed::softmax(Tensor self, int dim, ScalarType? dtype=None) -> Tensor",
-    allocate,
-    launch,
-    backward=backward,
-    setup_context=setup_context,
-    replay=True,
-    autocast={"cuda": torch.float32}.get,
+def namesake_of_gradient(grad, output, dim, input_dtype):
+    return (output * (grad - (grad * output).sum(dim, keepdim=True))).to(input_dtype)
+
+
+def allocate_gradient(grad, output, dim, input_dtype):
+    ndim = max(output.ndim, 1)
+    fits = grad.shape == output.shape and alike(grad, output)
+    if not (fits and -ndim <= dim < ndim and input_dtype in FLOATS):
+        refuse("softmax_backward", namesake_of_gradient, grad, output, dim, input_dtype)
+
+    return torch.empty_like(output, dtype=input_dtype, memory_format=torch.contiguous_format)
+
+
+def launch_gradient(input_grad, grad, output, dim, input_dtype):
+    tensors = _rows(dim, grad, output, input_grad)
+    is_long = tensors[0].shape[-1] > long_rows.LONGEST
+    make = long_rows_backward.make_softmax if is_long else gradient_kernels.make
+    make(tensors[0].ndim)(*tensors)
+
+
+def setup_context_gradient(ctx, inputs, output):
+    *tensors, ctx.dim, _ = inputs
+    ctx.save_for_backward(*tensors)
+
+
+def backward_gradient(ctx, grad_of_grad):
+    grad, output = ctx.saved_tensors
+    to_grad, to_output, *_ = ctx.needs_input_grad
+    grad_of_grad = grad_of_grad.to(output.dtype)
+    of_grad = gradient(grad_of_grad, output, ctx.dim, output.dtype) if to_grad else None
+
+    return of_grad, _gradient_of_output(grad_of_grad, grad, output, ctx.dim) if to_output else None, None, None
+
+
+def _gradient_of_output(grad_of_grad, grad, output, dim):
+    def total(tensor):
+        return tensor.sum(dim, keepdim=True)
+
+    return grad_of_grad * (grad - total(grad * output)) - grad * total(grad_of_grad * output)
+
+
+operator = of_file(
+    "softmax(Tensor self, int dim, ScalarType? dtype=None) -> Tensor", globals(), autocast={"cuda": torch.float32}.get
+)
+gradient = of_file(
+    "softmax_backward(Tensor grad, Tensor output, int dim, ScalarType input_dtype) -> Tensor", globals(), "_gradient"
 )
 
-_READERS = {"input": readers.tensor, "dim": readers.integer, "dtype": readers.optional(readers.scalar_type)}
 
-
+@readers.by_annotations()
 def softmax(
     input: torch.Tensor,
     dim: int = ...,  # type: ignore[assignment]  # required, and may be named `axis`
@@ -78,8 +122,6 @@ def softmax(
         refuse("softmax", torch.softmax, input, dim, axis=axis)
     is_type = dtype is None or isinstance(dtype, torch.dtype)
     if not (type(input) in readers.PLAIN and type(dim) is int and is_type):
-        if readers.are_overridden(input):
-            return torch.softmax(input, dim, dtype)
-        input, dim, dtype = readers.read("softmax", torch.softmax, _READERS, input, dim, dtype)
+        return readers.call(operator, "softmax", torch.softmax, input, dim, dtype)
 
     return operator(input, dim, dtype)

@@ -1,7 +1,11 @@
 """Calls of the kernels: arguments for given sizes, shared by the tests of the emitted text."""
 
+import pathlib
+import re
+
 import torch
 
+from ninetoothed_ops import kernels
 from ninetoothed_ops.kernels import (
     activation,
     activation_backward,
@@ -35,12 +39,9 @@ from ninetoothed_ops.kernels import (
     sdpa_backward_key_value,
     sdpa_backward_query,
     silu,
-    silu_backward,
     softmax,
     softmax_backward,
     sum_of_parts,
-    swiglu,
-    swiglu_backward,
 )
 from ninetoothed_ops.kernels.sdpa import NO_MASK
 
@@ -113,6 +114,11 @@ GRADIENTS = (
 )
 
 
+# Every file that makes a kernel.
+FOLDER = pathlib.Path(kernels.__file__).parent
+ALL = sorted(path.stem for path in FOLDER.glob("*.py") if re.search(r"^(def make\(|make = )", path.read_text(), re.M))
+
+
 def call(name, make, sizes):
     match name:
         case "activation" | "activation_backward" | "gated" | "gated_backward":
@@ -120,8 +126,8 @@ def call(name, make, sizes):
             kernel, count = (kernels | {"gated": (gated, 3), "gated_backward": (gated_backward, 5)})[name]
             return kernel.make(), tuple(make(sizes["vector"]) for _ in range(count))
         case "silu_backward" | "swiglu_backward":
-            kernel, count = (silu_backward, 3) if name == "silu_backward" else (swiglu_backward, 5)
-            return kernel.make(1), tuple(make(sizes["vector"]) for _ in range(count))
+            kernel, count = (activation_backward, 3) if name == "silu_backward" else (gated_backward, 5)
+            return kernel.make("silu", 1), tuple(make(sizes["vector"]) for _ in range(count))
         case "softmax_backward" | "column_sums" | "sum_of_parts":
             rows, columns = sizes["rows"]
             if name == "sum_of_parts":
@@ -150,7 +156,7 @@ def call(name, make, sizes):
         case "add" | "silu" | "swiglu":
             n = sizes["vector"]
             if name == "swiglu":
-                return swiglu.make(1), (make(n), make(n), make(n))
+                return gated.make("silu", 1), (make(n), make(n), make(n))
             if name == "add":
                 return add.make(1), (make(n), make(n), 2.0, make(n))
             return silu.make(1), (make(n), make(n))
