@@ -165,6 +165,13 @@ def capped(scores, dtype, scale, softcap):
     return ntl.tanh(scores * (scale / softcap))
 
 
+def scores_of(left, right, cap):
+    """left @ right^T, and with a `cap`, that is what `capped` needs, as it caps."""
+    scores = ntl.dot(left, ntl.trans(right))
+
+    return scores if cap is None else capped(scores, left.dtype, *cap)
+
+
 def attend(
     j, query, key, value, mask, scale, peak, total, accumulator, masking, is_causal, length, edge, drop=None, cap=None
 ):
@@ -173,10 +180,7 @@ def attend(
     length: how many keys there are, where some of its own may be none. drop: what `kept` needs to drop weights. cap:
     what `capped` needs to cap scores, whose unit is then `scale`.
     """
-    scores = ntl.dot(query, ntl.trans(key[j]))
-
-    if cap is not None:
-        scores = capped(scores, query.dtype, *cap)
+    scores = scores_of(query, key[j], cap)
 
     if masking == BOOLEAN_MASK:
         scores = ntl.where(mask[j], scores, float("-inf"))

@@ -12,7 +12,7 @@ that is d_scores * (1 - tanh^2). A sink has a part in lse alone.
 import ninetoothed.language as ntl
 from ninetoothed import Tensor
 
-from .attention import ADDITIVE_MASK, BOOLEAN_MASK, LOG2E, absent, flags, inputs
+from .attention import ADDITIVE_MASK, BOOLEAN_MASK, LOG2E, absent, flags, inputs, kept, row_numbers, scores_of
 
 
 def weights_of(scores, scale, lse, peak, mask, masking):
@@ -28,6 +28,33 @@ def weights_of(scores, scale, lse, peak, mask, masking):
 def dropped(tile, is_kept, rate):
     """The tile as dropout leaves it; a rate of 1 keeps nothing, which may be divided by any number."""
     return ntl.where(is_kept, tile * (1.0 / max(1.0 - rate, 1e-30)), 0.0)
+
+
+def visible(tile, columns, rows, length):
+    """The tile with zeros for keys beyond the diagonal, if there are `rows`, or from `length` on, if there is one."""
+    return _before(length, columns, tile if rows is None else ntl.where(columns <= rows, tile, 0.0))
+
+
+def _before(length, columns, tile):
+    return tile if length is None else ntl.where(columns < length, tile, 0.0)
+
+
+def slopes_of(query, key, value, grad, lse, peak, delta, mask, masking, unit, cap, drop):
+    """The scores of a block, and d_scores as if these were not capped. drop: a seed and a rate, or None."""
+    scores = scores_of(query, key, cap)
+    weights = weights_of(scores, unit, lse, peak, mask, masking)
+    slopes = ntl.dot(grad, ntl.trans(value))
+
+    if drop is not None:
+        is_kept = kept(row_numbers(query)[:, None], key.offsets(-2)[None, :], *drop)
+        slopes = dropped(slopes, is_kept, drop[1])
+
+    return scores, weights * (slopes - delta)
+
+
+def through_cap(slopes, scores, cap):
+    """Take the gradient of capped scores to those before."""
+    return slopes if cap is None else slopes * (1.0 - scores * scores)
 
 
 def parameters(query, key, value, mask, grad, vectors, results, count, is_capped):

@@ -64,13 +64,18 @@ def application(input, sin, cos, output, interleaved, interleaved_output):
     turn(input, (sine, widen(sin[-1])), (cosine, widen(cos[-1])), output, interleaved, interleaved_output)
 
 
+def kernel_of(arrangement, application, count, interleaved, interleaved_output, kernel_name):
+    """Make a kernel of so many tensors (batch, sequence, heads, D), or tables, whose pairs lie as the flags say."""
+    constant = {"constexpr": True}
+    layouts = interleaved, interleaved if interleaved_output is None else interleaved_output
+    tensors = (Tensor(4, shape_options=(None, None, constant, constant)) for _ in range(count))
+    flags = (Tensor(0, constexpr=True, value=value) for value in layouts)
+    arrange = functools.partial(arrangement, interleaved=layouts[0], interleaved_output=layouts[1])
+
+    return ninetoothed.make(arrange, application, (*tensors, *flags), kernel_name=kernel_name)
+
+
 @functools.cache
 def make(interleaved=True, interleaved_output=None):
     """The kernel `(input, sin, cos, output)`: (batch, sequence, heads, D), tables (batch, sequence, 1 or 2, D / 2)."""
-    interleaved_output = interleaved if interleaved_output is None else interleaved_output
-    constant = {"constexpr": True}
-    tensors = (Tensor(4, shape_options=(None, None, constant, constant)) for _ in range(4))
-    flags = (Tensor(0, constexpr=True, value=value) for value in (interleaved, interleaved_output))
-    arrange = functools.partial(arrangement, interleaved=interleaved, interleaved_output=interleaved_output)
-
-    return ninetoothed.make(arrange, application, (*tensors, *flags), kernel_name="rope")
+    return kernel_of(arrangement, application, 4, interleaved, interleaved_output, "rope")

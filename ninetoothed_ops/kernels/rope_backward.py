@@ -6,11 +6,8 @@ input_grad[odd] = grad[odd] * cos[odd] - grad[even] * sin[even]: where a pair ha
 
 import functools
 
-import ninetoothed
-from ninetoothed import Tensor
-
 from .numeric import widen
-from .rope import arrangement, turn
+from .rope import arrangement, kernel_of, turn
 
 
 def application(grad, sin, cos, input_grad, interleaved, interleaved_output):
@@ -22,10 +19,4 @@ def application(grad, sin, cos, input_grad, interleaved, interleaved_output):
 @functools.cache
 def make(interleaved=True, interleaved_output=None):
     """The kernel `(grad, sin, cos, input_grad)`, of the shapes of `rope.make`; the flags tell of `grad` and its own."""
-    interleaved_output = interleaved if interleaved_output is None else interleaved_output
-    constant = {"constexpr": True}
-    tensors = (Tensor(4, shape_options=(None, None, constant, constant)) for _ in range(4))
-    flags = (Tensor(0, constexpr=True, value=value) for value in (interleaved, interleaved_output))
-    arrange = functools.partial(arrangement, interleaved=interleaved, interleaved_output=interleaved_output)
-
-    return ninetoothed.make(arrange, application, (*tensors, *flags), kernel_name="rope_backward")
+    return kernel_of(arrangement, application, 4, interleaved, interleaved_output, "rope_backward")

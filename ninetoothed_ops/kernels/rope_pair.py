@@ -5,9 +5,6 @@ Columns behind those that rotate are copied, as by `rope_partial`.
 
 import functools
 
-import ninetoothed
-from ninetoothed import Tensor
-
 from . import rope, rope_partial
 from .numeric import widen
 
@@ -31,19 +28,9 @@ def application(query, key, sin, cos, query_output, key_output, interleaved, int
 
 
 def application_partial(
-    query,
-    key,
-    sin,
-    cos,
-    query_output,
-    key_output,
-    query_rest,
-    key_rest,
-    query_output_rest,
-    key_output_rest,
-    interleaved,
-    interleaved_output,
-):
+    query, key, sin, cos, query_output, key_output,
+    query_rest, key_rest, query_output_rest, key_output_rest, interleaved, interleaved_output,
+):  # fmt: skip
     application(query, key, sin, cos, query_output, key_output, interleaved, interleaved_output)
     query_output_rest, key_output_rest = query_rest, key_rest
 
@@ -54,11 +41,6 @@ def make(interleaved=True, interleaved_output=None, partial=False):
 
     Where `partial`, the columns behind those of each but the tables come next, in the same order.
     """
-    interleaved_output = interleaved if interleaved_output is None else interleaved_output
-    constant = {"constexpr": True}
-    tensors = (Tensor(4, shape_options=(None, None, constant, constant)) for _ in range(10 if partial else 6))
-    flags = (Tensor(0, constexpr=True, value=value) for value in (interleaved, interleaved_output))
-    arrange = functools.partial(arrangement, interleaved=interleaved, interleaved_output=interleaved_output)
-    apply = application_partial if partial else application
+    apply, count = (application_partial, 10) if partial else (application, 6)
 
-    return ninetoothed.make(arrange, apply, (*tensors, *flags), kernel_name="rope_pair")
+    return rope.kernel_of(arrangement, apply, count, interleaved, interleaved_output, "rope_pair")

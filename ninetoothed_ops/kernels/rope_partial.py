@@ -5,9 +5,6 @@ output[:d] = rope(input[:d]) and output[d:] = input[d:]; the gradient likewise, 
 
 import functools
 
-import ninetoothed
-from ninetoothed import Tensor
-
 from . import rope, rope_backward
 
 
@@ -41,11 +38,6 @@ def make(interleaved=True, interleaved_output=None, backward=False):
 
     Where `backward`, the same of `rope_backward.make`.
     """
-    interleaved_output = interleaved if interleaved_output is None else interleaved_output
-    constant = {"constexpr": True}
-    tensors = (Tensor(4, shape_options=(None, None, constant, constant)) for _ in range(6))
-    flags = (Tensor(0, constexpr=True, value=value) for value in (interleaved, interleaved_output))
-    arrange = functools.partial(arrangement, interleaved=interleaved, interleaved_output=interleaved_output)
     apply, name = (application_backward, "rope_partial_backward") if backward else (application, "rope_partial")
 
-    return ninetoothed.make(arrange, apply, (*tensors, *flags), kernel_name=name)
+    return rope.kernel_of(arrangement, apply, 6, interleaved, interleaved_output, name)

@@ -22,6 +22,7 @@ from .attention import (
     blocks,
     entries,
     masks,
+    matrices,
     numbers,
     rows,
 )
@@ -38,22 +39,9 @@ def arrangement(query, key, value, mask, scale, output, masking, is_causal, soft
 
 
 def application(
-    query,
-    key,
-    value,
-    mask,
-    scale,
-    output,
-    masking,
-    is_causal,
-    softcap,
-    lengths,
-    sinks,
-    is_eager,
-    is_capped,
-    has_lengths,
-    has_sinks,
-):
+    query, key, value, mask, scale, output, masking, is_causal,
+    softcap, lengths, sinks, is_eager, is_capped, has_lengths, has_sinks,
+):  # fmt: skip
     cap, unit = ((scale, softcap), softcap) if is_capped else (None, scale)
     held, sink = lengths if has_lengths else None, sinks if has_sinks else None
     _, total, accumulator = attention(query, key, value, mask, unit, output, masking, is_causal, held, None, cap, sink)
@@ -72,12 +60,11 @@ def make(is_eager=False, is_capped=False, has_lengths=False, has_sinks=False):
     There are as many parameters more as are asked for: `softcap`, a number above zero; `lengths`: (batch,), how many
     keys each batch entry has, of which the rest is not read; `sinks`: (batch, heads, queries, 1), of any strides.
     """
-    constant = {"constexpr": True}
-    query, key, value, output = (Tensor(4, shape_options=(None, constant, None, constant)) for _ in range(4))
+    query, key, value, output = matrices(4)
     masking, is_causal = (Tensor(0, constexpr=True) for _ in range(2))
     softcap = Tensor(0, constexpr=True) if is_capped else absent()
     lengths, sinks = Tensor(1) if has_lengths else absent(), Tensor(4) if has_sinks else absent()
-    flags = (Tensor(0, constexpr=True, value=flag) for flag in (is_eager, is_capped, has_lengths, has_sinks))
-    tensors = query, key, value, Tensor(4), Tensor(0), output, masking, is_causal, softcap, lengths, sinks, *flags
+    asked = (Tensor(0, constexpr=True, value=flag) for flag in (is_eager, is_capped, has_lengths, has_sinks))
+    tensors = query, key, value, Tensor(4), Tensor(0), output, masking, is_causal, softcap, lengths, sinks, *asked
 
     return ninetoothed.make(arrangement, application, tensors, kernel_name="sdpa")

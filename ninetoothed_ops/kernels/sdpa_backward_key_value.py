@@ -15,15 +15,15 @@ from .attention import (
     BLOCK_SIZE_M,
     BLOCK_SIZE_N,
     NO_MASK,
-    capped,
     entries,
     held,
     kept,
     matrices,
     row_numbers,
+    scores_of,
     vectors,
 )
-from .attention_backward import dropped, parameters, weights_of
+from .attention_backward import dropped, parameters, through_cap, visible, weights_of
 from .numeric import computed
 
 
@@ -65,53 +65,22 @@ def arrangement(
 
 
 def application(
-    query,
-    key,
-    value,
-    mask,
-    lengths,
-    seed,
-    scale,
-    rate,
-    grad,
-    lse,
-    peak,
-    delta,
-    key_grad,
-    value_grad,
-    masking,
-    is_causal,
-    ragged,
-    drops,
-    softcap,
-    is_capped,
-):
-    unit = softcap if is_capped else scale
+    query, key, value, mask, lengths, seed, scale, rate, grad, lse, peak, delta, key_grad, value_grad,
+    masking, is_causal, ragged, drops, softcap, is_capped,
+):  # fmt: skip
+    cap, unit = ((scale, softcap), softcap) if is_capped else (None, scale)
     length = held(lengths, key) if ragged else None
     columns = key.offsets(-2)[:, None]
     key_total = ntl.zeros(key.shape, dtype=computed(key.dtype))
     value_total = ntl.zeros(value.shape, dtype=computed(value.dtype))
-    size, stop = query.dtype.shape[0], query.shape[1]
-    first, whole = 0, 0
-
-    if is_causal:
-        start = ntl.min(key.offsets(-2))
-        first, whole = start // size, min(ntl.cdiv(start + key.shape[0] - 1, size), stop)
 
     def take_in(i, key_total, value_total, edge):
         """Take in a block of queries; only at an `edge` may the diagonal pass through it."""
         highest = ntl.trans(peak[i]) if masking == ADDITIVE_MASK else None
         masked = ntl.trans(mask[i]) if masking != NO_MASK else None
-        scores = ntl.dot(key, ntl.trans(query[i]))
-        scores = capped(scores, key.dtype, scale, softcap) if is_capped else scores
+        scores = scores_of(key, query[i], cap)
         weights = weights_of(scores, unit, ntl.trans(lse[i]), highest, masked, masking)
-
-        if edge:
-            weights = ntl.where(columns <= query[i].offsets(-2)[None, :], weights, 0.0)
-
-        if ragged:
-            weights = ntl.where(columns < length, weights, 0.0)
-
+        weights = visible(weights, columns, query[i].offsets(-2)[None, :] if edge else None, length)
         left, slopes = weights, ntl.dot(value, ntl.trans(grad[i]))
 
         if drops:
@@ -119,25 +88,33 @@ def application(
             left, slopes = dropped(left, is_kept, rate), dropped(slopes, is_kept, rate)
 
         value_total += ntl.dot(ntl.cast(left, grad.dtype.dtype), grad[i])
-        slopes = weights * (slopes - ntl.trans(delta[i]))
-        slopes = slopes * (1.0 - scores * scores) if is_capped else slopes
-
-        if ragged:
-            slopes = ntl.where(columns < length, slopes, 0.0)
-
+        slopes = through_cap(weights * (slopes - ntl.trans(delta[i])), scores, cap)
+        slopes = visible(slopes, columns, None, length)
         key_total += ntl.dot(ntl.cast(slopes, query.dtype.dtype), query[i])
+
+    first, whole = edges(query, key, is_causal)
 
     if is_causal:
         for i in range(first, whole):
             for head in range(query.shape[0]):
                 take_in((head, i), key_total, value_total, True)
 
-    for i in range(whole, stop):
+    for i in range(whole, query.shape[1]):
         for head in range(query.shape[0]):
             take_in((head, i), key_total, value_total, False)
 
     key_grad = key_total * scale
     value_grad = value_total
+
+
+def edges(query, key, is_causal):
+    """The first block of queries that sees a block of keys, and the first that sees all of it."""
+    if not is_causal:
+        return 0, 0
+
+    size, start = query.dtype.shape[0], ntl.min(key.offsets(-2))
+
+    return start // size, min(ntl.cdiv(start + key.shape[0] - 1, size), query.shape[1])
 
 
 @functools.cache

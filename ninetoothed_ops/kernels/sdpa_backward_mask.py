@@ -9,8 +9,8 @@ import ninetoothed
 import ninetoothed.language as ntl
 from ninetoothed import Tensor
 
-from .attention import ADDITIVE_MASK, capped, kept, matrices, repeated, row_numbers, vectors
-from .attention_backward import dropped, parameters, weights_of
+from .attention import ADDITIVE_MASK, matrices, repeated, vectors
+from .attention_backward import parameters, slopes_of, visible
 from .numeric import computed
 
 BLOCK_SIZE = 64
@@ -45,49 +45,20 @@ def arrangement(query, key, value, mask, lengths, seed, scale, rate, grad, lse, 
 
 
 def application(
-    query,
-    key,
-    value,
-    mask,
-    lengths,
-    seed,
-    scale,
-    rate,
-    grad,
-    lse,
-    peak,
-    delta,
-    mask_grad,
-    is_causal,
-    ragged,
-    drops,
-    softcap,
-    is_capped,
-):
-    unit = softcap if is_capped else scale
+    query, key, value, mask, lengths, seed, scale, rate, grad, lse, peak, delta, mask_grad,
+    is_causal, ragged, drops, softcap, is_capped,
+):  # fmt: skip
+    cap, unit = ((scale, softcap), softcap) if is_capped else (None, scale)
+    drop = (seed, rate) if drops else None
     total = ntl.zeros(mask_grad.shape, dtype=computed(query.dtype.dtype))
 
     for entry in range(query.shape[0]):
         for head in range(query.shape[1]):
-            place = entry, head
-            columns = key[place].offsets(-2)[None, :]
-            scores = ntl.dot(query[place], ntl.trans(key[place]))
-            scores = capped(scores, query.dtype.dtype, scale, softcap) if is_capped else scores
-            weights = weights_of(scores, unit, lse[place], peak[place], mask, ADDITIVE_MASK)
-            slopes = ntl.dot(grad[place], ntl.trans(value[place]))
-
-            if drops:
-                slopes = dropped(slopes, kept(row_numbers(query[place])[:, None], columns, seed, rate), rate)
-
-            slopes = weights * (slopes - delta[place])
-
-            if is_causal:
-                slopes = ntl.where(columns <= query[place].offsets(-2)[:, None], slopes, 0.0)
-
-            if ragged:
-                slopes = ntl.where(columns < lengths[entry], slopes, 0.0)
-
-            total += slopes
+            tiles = (each[entry, head] for each in (query, key, value, grad, lse, peak, delta))
+            _, slopes = slopes_of(*tiles, mask, ADDITIVE_MASK, unit, cap, drop)
+            columns = key[entry, head].offsets(-2)[None, :]
+            rows = query[entry, head].offsets(-2)[:, None] if is_causal else None
+            total += visible(slopes, columns, rows, lengths[entry] if ragged else None)
 
     mask_grad = total
 

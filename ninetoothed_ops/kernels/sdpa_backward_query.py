@@ -6,8 +6,8 @@ import ninetoothed
 import ninetoothed.language as ntl
 from ninetoothed import Tensor
 
-from .attention import NO_MASK, bounds, by_rows, capped, held, kept, matrices, row_numbers, rows, vectors
-from .attention_backward import dropped, parameters, weights_of
+from .attention import NO_MASK, bounds, by_rows, held, matrices, rows, vectors
+from .attention_backward import parameters, slopes_of, through_cap, visible
 from .numeric import computed
 
 
@@ -18,51 +18,24 @@ def arrangement(query, key, value, mask, lengths, seed, scale, rate, grad, lse, 
 
 
 def application(
-    query,
-    key,
-    value,
-    mask,
-    lengths,
-    seed,
-    scale,
-    rate,
-    grad,
-    lse,
-    peak,
-    delta,
-    query_grad,
-    masking,
-    is_causal,
-    ragged,
-    drops,
-    softcap,
-    is_capped,
-):
-    unit = softcap if is_capped else scale
-    length = held(lengths, key) if ragged else None
+    query, key, value, mask, lengths, seed, scale, rate, grad, lse, peak, delta, query_grad,
+    masking, is_causal, ragged, drops, softcap, is_capped,
+):  # fmt: skip
+    cap, unit = ((scale, softcap), softcap) if is_capped else (None, scale)
+    drop, length = (seed, rate) if drops else None, held(lengths, key) if ragged else None
     total = ntl.zeros(query.shape, dtype=computed(query.dtype))
     whole, stop = bounds(query, key, length, is_causal)
 
     def take_in(j, total, edge):
         """Take in block j; only at an `edge` may some of its keys lie beyond the last one or the diagonal."""
         shown, columns = key[j], key[j].offsets(-2)
-        scores = ntl.dot(query, ntl.trans(key[j]))
-        scores = capped(scores, query.dtype, scale, softcap) if is_capped else scores
-        weights = weights_of(scores, unit, lse, peak, mask[j] if masking != NO_MASK else None, masking)
-        slopes = ntl.dot(grad, ntl.trans(value[j]))
+        masked = mask[j] if masking != NO_MASK else None
+        scores, slopes = slopes_of(query, key[j], value[j], grad, lse, peak, delta, masked, masking, unit, cap, drop)
+        slopes = through_cap(slopes, scores, cap)
 
-        if drops:
-            slopes = dropped(slopes, kept(row_numbers(query)[:, None], columns[None, :], seed, rate), rate)
-
-        slopes = weights * (slopes - delta)
-        slopes = slopes * (1.0 - scores * scores) if is_capped else slopes
-
-        if edge and is_causal:
-            slopes = ntl.where(columns[None, :] <= query.offsets(-2)[:, None], slopes, 0.0)
-
-        if edge and ragged:
-            slopes = ntl.where(columns[None, :] < length, slopes, 0.0)
-            shown = ntl.where(columns[:, None] < length, key[j], 0.0)
+        if edge:
+            slopes = visible(slopes, columns[None, :], query.offsets(-2)[:, None] if is_causal else None, length)
+            shown = visible(key[j], columns[:, None], None, length)
 
         total += ntl.dot(ntl.cast(slopes, key.dtype.dtype), shown)
 

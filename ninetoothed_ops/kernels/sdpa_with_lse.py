@@ -37,27 +37,9 @@ def arrangement(query, key, value, mask, lengths, seed, scale, rate, output, lse
 
 
 def application(
-    query,
-    key,
-    value,
-    mask,
-    lengths,
-    seed,
-    scale,
-    rate,
-    output,
-    lse,
-    peak,
-    masking,
-    is_causal,
-    is_eager,
-    ragged,
-    drops,
-    softcap,
-    sinks,
-    is_capped,
-    has_sinks,
-):
+    query, key, value, mask, lengths, seed, scale, rate, output, lse, peak,
+    masking, is_causal, is_eager, ragged, drops, softcap, sinks, is_capped, has_sinks,
+):  # fmt: skip
     held, drop = lengths if ragged else None, (seed, rate) if drops else None
     cap, unit = ((scale, softcap), softcap) if is_capped else (None, scale)
     sink = sinks if has_sinks else None

@@ -8,6 +8,7 @@ no value.
 """
 
 import math
+from dataclasses import dataclass
 
 import torch
 from torch.nn import functional
@@ -21,47 +22,41 @@ from .checks import alike, check_product, of_shapes, refuse
 from .layout import same_shape
 
 
-def allocate(
-    query,
-    key,
-    value,
-    attn_mask=None,
-    dropout_p=0.0,
-    is_causal=False,
-    lengths=None,
-    sinks=None,
-    *,
-    scale=None,
-    enable_gqa=False,
-    safe=True,
-    softcap=None,
-):
-    batch = _checked(query, key, value, attn_mask, dropout_p, is_causal, lengths, sinks, scale, enable_gqa, softcap)
+@dataclass(frozen=True)
+class Options:
+    """What is taken by keyword alone."""
+
+    scale: float | None = None
+    enable_gqa: bool = False
+    safe: bool = True
+    softcap: float | None = None
+
+
+def allocate(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, lengths=None, sinks=None, **options):
+    batch = _checked(query, key, value, attn_mask, dropout_p, is_causal, lengths, sinks, Options(**options))
     return sdpa_with_lse.empty_output(query, (*batch, query.shape[-2], value.shape[-1]))
 
 
-def _checked(
-    query, key, value, attn_mask, dropout_p, is_causal, lengths, sinks, scale, enable_gqa, softcap
-) -> tuple[int, ...]:
+def _checked(query, key, value, attn_mask, dropout_p, is_causal, lengths, sinks, asked: Options) -> tuple[int, ...]:
     """Return the dimensions before the last two, broadcast; raise for arguments that do not fit together."""
-    batch = _batch(query.shape, key.shape, value.shape, enable_gqa) if alike(query, key, value) else None
+    batch = _batch(query.shape, key.shape, value.shape, asked.enable_gqa) if alike(query, key, value) else None
     fits = attn_mask is None or batch is not None and _masks(attn_mask, query, key, batch)
     if not 0.0 <= dropout_p <= 1.0:
         # PyTorch's kernels for GPUs take such a rate, or blame another thing.
         raise RuntimeError(f"dropout probability has to be between 0 and 1, but got {dropout_p:g}")
     if batch is None or not fits:
         options = {"attn_mask": attn_mask, "dropout_p": dropout_p, "is_causal": is_causal}
-        options |= {"scale": scale, "enable_gqa": enable_gqa}
+        options |= {"scale": asked.scale, "enable_gqa": asked.enable_gqa}
         refuse("sdpa", functional.scaled_dot_product_attention, query, key, value, **options)
     check_product("sdpa", query)
     if lengths is not None:
         _check_lengths(lengths, query, batch[:-1])
     if sinks is not None:
         _check_sinks(sinks, query, batch)
-    if softcap is not None and not 0.0 < softcap < math.inf:
+    if asked.softcap is not None and not 0.0 < asked.softcap < math.inf:
         raise ArgumentError(
-            f"ninetoothed::sdpa takes a finite softcap above zero, but got {softcap}; leave it out for scores that are "
-            "not capped"
+            f"ninetoothed::sdpa takes a finite softcap above zero, but got {asked.softcap}; leave it out for scores "
+            "that are not capped"
         )
 
     return batch
@@ -118,27 +113,15 @@ def _check_sinks(sinks, query, batch) -> None:
 
 
 def launch(
-    output,
-    query,
-    key,
-    value,
-    attn_mask=None,
-    dropout_p=0.0,
-    is_causal=False,
-    lengths=None,
-    sinks=None,
-    *,
-    scale=None,
-    enable_gqa=False,
-    safe=True,
-    softcap=None,
+    output, query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, lengths=None, sinks=None, **options
 ):
     if output.numel() == 0:
         return
-    scale = _scale(query, scale)
+    asked = Options(**options)
+    scale, safe = _scale(query, asked.scale), asked.safe
     if dropout_p > 0:
         tensors = _in_four_dimensions(output.shape[:-2], query, key, value, attn_mask, lengths)
-        arguments = (*tensors, sinks, new_seed(query), dropout_p, is_causal, scale, safe, softcap)
+        arguments = (*tensors, sinks, new_seed(query), dropout_p, is_causal, scale, safe, asked.softcap)
         dropped = sdpa_with_lse.allocate(*arguments)
         sdpa_with_lse.launch(dropped, *arguments)
         output.copy_(dropped[0].view(output.shape))
@@ -162,9 +145,9 @@ def launch(
         sinks = None if sinks is None else _grouped(sinks, heads)
 
     lengths = None if lengths is None else _of_entries(lengths, batch[:-1])
-    options = softcap, lengths, sinks
-    kernel = kernels.make(not safe, *(option is not None for option in options))
-    given = (option for option in options if option is not None)
+    last = asked.softcap, lengths, sinks
+    kernel = kernels.make(not safe, *(each is not None for each in last))
+    given = (each for each in last if each is not None)
     kernel(query, key, value, mask, scale, output, masking, is_causal, *given)
 
 
@@ -205,27 +188,14 @@ def new_seed(query) -> torch.Tensor:
     return torch.randint(2**63 - 1, (), device=query.device)
 
 
-def recorded(
-    query,
-    key,
-    value,
-    attn_mask=None,
-    dropout_p=0.0,
-    is_causal=False,
-    lengths=None,
-    sinks=None,
-    *,
-    scale=None,
-    enable_gqa=False,
-    safe=True,
-    softcap=None,
-):
+def recorded(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, lengths=None, sinks=None, **options):
     """Compute the same by operators that have gradients."""
-    batch = _checked(query, key, value, attn_mask, dropout_p, is_causal, lengths, sinks, scale, enable_gqa, softcap)
+    asked = Options(**options)
+    batch = _checked(query, key, value, attn_mask, dropout_p, is_causal, lengths, sinks, asked)
     arguments = _in_four_dimensions(batch, query, key, value, attn_mask, lengths)
     seed = new_seed(query) if dropout_p > 0 else None
-    options = dropout_p, is_causal, _scale(query, scale), safe, softcap
-    output, _ = sdpa_with_lse.operator(*arguments, sinks, seed, *options)
+    others = dropout_p, is_causal, _scale(query, asked.scale), asked.safe, asked.softcap
+    output, _ = sdpa_with_lse.operator(*arguments, sinks, seed, *others)
 
     return output if len(batch) == 2 else output.view(*batch, *output.shape[-2:])
 

@@ -43,23 +43,9 @@ def allocate(
 
 
 def launch(
-    grads,
-    query,
-    key,
-    value,
-    mask,
-    lengths,
-    sinks,
-    seed,
-    grad,
-    output,
-    lse,
-    dropout_p,
-    is_causal,
-    scale,
-    softcap,
-    needed,
-):
+    grads, query, key, value, mask, lengths, sinks, seed, grad, output, lse,
+    dropout_p, is_causal, scale, softcap, needed,
+):  # fmt: skip
     """Launch a kernel for each that is needed; keys and values share one. That of a mask reads the mask as it is."""
     query_grad, key_grad, value_grad, mask_grad, sinks_grad = grads
     if 0 in query.shape[:3]:  # There are no queries.
