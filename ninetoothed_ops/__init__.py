@@ -15,78 +15,12 @@ if not hasattr(ninetoothed, "distribution"):  # which tells more
         " implementation's (`ninetoothed`): `pip uninstall ninetoothed`, and install `ninetoothed-torch` anew"
     )
 
+from . import modules, ops
 from .integrations import register_attention
-from .modules import (
-    NTGELU,
-    NTActivation,
-    NTAttention,
-    NTConv1D,
-    NTConv2d,
-    NTDecoderLayer,
-    NTGatedMLP,
-    NTLayerNorm,
-    NTLinear,
-    NTRMSNorm,
-    NTRotary,
-    NTSiLU,
-    SwapError,
-    SwapReport,
-    swap_modules,
-)
-from .ops import (
-    add,
-    add_rms_norm,
-    addmm,
-    bmm,
-    conv2d,
-    gated,
-    gelu,
-    layer_norm,
-    linear,
-    mm,
-    rms_norm,
-    rope,
-    rope_into_cache,
-    sdpa,
-    silu,
-    softmax,
-    swiglu,
-)
+from .modules import *  # noqa: F403
+from .ops import *  # noqa: F403
 from .registration import register
 
-__all__ = [
-    "NTGELU",
-    "NTActivation",
-    "NTAttention",
-    "NTConv1D",
-    "NTConv2d",
-    "NTDecoderLayer",
-    "NTGatedMLP",
-    "NTLayerNorm",
-    "NTLinear",
-    "NTRMSNorm",
-    "NTRotary",
-    "NTSiLU",
-    "SwapError",
-    "SwapReport",
-    "add",
-    "add_rms_norm",
-    "addmm",
-    "bmm",
-    "conv2d",
-    "gated",
-    "gelu",
-    "layer_norm",
-    "linear",
-    "mm",
-    "register",
-    "register_attention",
-    "rms_norm",
-    "rope",
-    "rope_into_cache",
-    "sdpa",
-    "silu",
-    "softmax",
-    "swap_modules",
-    "swiglu",
-]
+__all__ = ["register", "register_attention"]
+__all__ += modules.__all__
+__all__ += ops.__all__

@@ -10,9 +10,8 @@ from functools import partial
 from torch import nn
 from torch.nn import functional
 
-from ..modules.activations import NTGELU, NTGELUTanh, NTQuickGELU, NTReLUSquared, replacement
+from ..modules.activations import NTGELU, NTGELUTanh, NTQuickGELU, NTReLUSquared, NTSiLU, replacement_in_mlp
 from ..modules.eligibility import unsuitable
-from ..modules.silu import NTSiLU
 from .names import module as module_of
 from .recognition import SUBCLASS, methods
 
@@ -37,7 +36,7 @@ def activation(module: nn.Module) -> type[nn.Module] | str | None:
 
 def activation_in_mlp(module: nn.Module) -> type[nn.Module] | str | None:
     """Choose an activation of NineToothed for one of transformers' or PyTorch's, in a gated MLP."""
-    return _of_transformers(module) or replacement(module)
+    return _of_transformers(module) or replacement_in_mlp(module)
 
 
 def _is_one_launch(module: nn.Module) -> bool:

@@ -4,14 +4,15 @@ from typing import Any, ClassVar
 
 import torch
 from torch import nn
+from torch.nn import functional
 
-from ..ops.activation import FORMULAS, operator as activation
+from ..ops.activation import FORMULAS, operator as activation, operator_of_silu as silu, silu_in_place
 from ..ops.functions import FUNCTIONS
-from .eligibility import unsuitable
+from .eligibility import in_place_of
 from .overrides import are_overridden
 
 # A patch of the class after a swap is seen by comparing.
-FORWARD = nn.GELU.forward
+FORWARD, FORWARD_OF_SILU = nn.GELU.forward, nn.SiLU.forward
 
 
 class NTActivation(nn.Module):
@@ -70,10 +71,27 @@ class NTReLUSquared(NTActivation):
     function = "relu_squared"
 
 
+class NTSiLU(nn.SiLU):
+    """A `torch.nn.SiLU` on `ninetoothed.silu`: `forward(input)` is `input * sigmoid(input)`, of any shape."""
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        # Activations of other libraries that are put on this class have no such option, and what a module has not it
+        # looks up by a function in Python.
+        inplace = self.__dict__.get("inplace", False)
+        if are_overridden(input) or nn.SiLU.forward is not FORWARD_OF_SILU:
+            return nn.SiLU.forward(self, input) if "inplace" in self.__dict__ else functional.silu(input)
+        return silu_in_place(input) if inplace else silu(input)
+
+    def extra_repr(self) -> str:
+        return "inplace=True" if getattr(self, "inplace", False) else ""
+
+
 def replacement(module: nn.Module) -> type[nn.Module] | str | None:
+    """`NTSiLU` for a plain `torch.nn.SiLU`, a reason for a subclass of it, None for anything else."""
+    return in_place_of(module, nn.SiLU, NTSiLU)
+
+
+def replacement_in_mlp(module: nn.Module) -> type[nn.Module] | str | None:
     """`NTGELU` for a plain `torch.nn.GELU`, a reason for a subclass of it, None for anything else."""
-    if type(module) is nn.GELU:
-        return unsuitable(module) or (NTGELUTanh if module.approximate == "tanh" else NTGELU)
-    if isinstance(module, nn.GELU):
-        return unsuitable(module) or "a subclass of torch.nn.GELU, which may compute something else"
-    return None
+    is_tanh = type(module) is nn.GELU and module.approximate == "tanh"
+    return in_place_of(module, nn.GELU, NTGELUTanh if is_tanh else NTGELU)

@@ -8,7 +8,7 @@ from torch.nn import functional
 
 from ..ops.conv2d import convolve, operator
 from ..ops.packing import pays
-from .eligibility import unmovable, unsuitable, users_of_memory
+from .eligibility import in_place_of, unmovable, users_of_memory
 from .overrides import are_overridden
 from .quantisation import PassedBy
 
@@ -43,17 +43,10 @@ class NTConv2d(PassedBy, nn.Conv2d):
 
 def replacement(module: nn.Module) -> type[nn.Module] | str | None:
     """`NTConv2d` for a plain `torch.nn.Conv2d`, a reason for what only looks like one, None for anything else."""
-    if type(module) is nn.Conv2d:
-        return unsuitable(module, "weight", "bias") or _unpadded(module) or NTConv2d
-    if isinstance(module, nn.Conv2d):
-        return unsuitable(module) or "a subclass of torch.nn.Conv2d, which may compute something else"
-    return None
-
-
-def _unpadded(module: nn.Conv2d) -> str | None:
-    """Give the reason why the operator cannot pad as a module does; None if it can."""
-    is_padded = module.padding_mode == "zeros"
-    return None if is_padded else f"its padding_mode is {module.padding_mode!r}; the operator pads with zeros alone"
+    verdict = in_place_of(module, nn.Conv2d, NTConv2d, "weight", "bias")
+    if verdict is NTConv2d and module.padding_mode != "zeros":
+        return f"its padding_mode is {module.padding_mode!r}; the operator pads with zeros alone"
+    return verdict
 
 
 def repack_all(model: nn.Module, modules: Mapping[str, nn.Module]) -> tuple[str, ...]:

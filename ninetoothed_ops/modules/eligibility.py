@@ -27,6 +27,17 @@ def unsuitable(module: nn.Module, *parameters: str) -> str | None:
     return next(filter(None, (_not_plain(module, name) for name in parameters)), None)
 
 
+def in_place_of(
+    module: nn.Module, cls: type[nn.Module], ours: type[nn.Module], *parameters: str
+) -> type[nn.Module] | str | None:
+    """Choose a class of ours for a plain module of PyTorch's; a reason for a subclass of it, None for anything else."""
+    if type(module) is cls:
+        return unsuitable(module, *parameters) or ours
+    if isinstance(module, cls):
+        return unsuitable(module) or f"a subclass of torch.nn.{cls.__name__}, which may compute something else"
+    return None
+
+
 def _patched(cls: type[nn.Module]) -> bool:
     """Tell whether a class of PyTorch's has a forward that PyTorch's file did not give it."""
     owner: Any = next(base for base in cls.__mro__ if "forward" in vars(base))

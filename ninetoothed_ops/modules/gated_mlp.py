@@ -8,10 +8,9 @@ from torch import nn
 from ninetoothed.runtime.private import has_global_hook, runs_forward_alone
 
 from ..ops.linear_swiglu import operator as linear_swiglu
-from .activations import NTGELU, NTActivation, NTGELUTanh, NTQuickGELU, NTReLUSquared, function_of
+from .activations import NTGELU, NTActivation, NTGELUTanh, NTQuickGELU, NTReLUSquared, NTSiLU, function_of
 from .joint import JointModule, joint_parameters, project
 from .overrides import are_overridden, are_recorded
-from .silu import NTSiLU
 from .substitute import Substitute, is_outdated, kind_of, own_forward
 
 # Activations that tell their function, by the name that `ninetoothed.gated` knows.

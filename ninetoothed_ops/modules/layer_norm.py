@@ -6,7 +6,7 @@ from torch.nn import functional
 
 from ..autocast import is_enabled
 from ..ops.layer_norm import operator as layer_norm
-from .eligibility import unsuitable
+from .eligibility import in_place_of
 from .overrides import are_overridden
 from .quantisation import PassedBy
 from .substitute import Substitute, is_outdated, own_forward
@@ -100,8 +100,4 @@ def _computes_itself(module: nn.Module, input: torch.Tensor, weight: torch.Tenso
 
 def replacement(module: nn.Module) -> type[nn.Module] | str | None:
     """`NTLayerNorm` for a plain `torch.nn.LayerNorm`, a reason for a subclass of it, None for anything else."""
-    if type(module) is nn.LayerNorm:
-        return unsuitable(module, "weight", "bias") or NTLayerNorm
-    if isinstance(module, nn.LayerNorm):
-        return unsuitable(module) or "a subclass of torch.nn.LayerNorm, which may compute something else"
-    return None
+    return in_place_of(module, nn.LayerNorm, NTLayerNorm, "weight", "bias")

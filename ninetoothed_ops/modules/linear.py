@@ -5,7 +5,7 @@ from torch import nn
 
 from ..ops.addmm import operator as addmm
 from ..ops.linear import operator as linear
-from .eligibility import unsuitable
+from .eligibility import in_place_of
 from .overrides import are_overridden
 from .quantisation import PassedBy
 from .substitute import Substitute, is_outdated, own_forward
@@ -55,10 +55,8 @@ class NTConv1D(Substitute):
 
 def replacement(module: nn.Module) -> type[nn.Module] | str | None:
     """`NTLinear` for a plain `torch.nn.Linear`, a reason for what only looks like one, None for anything else."""
-    if type(module) is nn.Linear:
-        return unsuitable(module, "weight", "bias") or NTLinear
-    if isinstance(module, nn.Linear):
-        return unsuitable(module) or "a subclass of torch.nn.Linear, which may compute something else"
-    if type(module).__name__.startswith("Linear") or type(module).__name__.endswith("Linear"):
-        return "not a torch.nn.Linear"
-    return None
+    name = type(module).__name__
+    looks_alike = name.startswith("Linear") or name.endswith("Linear")
+    return in_place_of(module, nn.Linear, NTLinear, "weight", "bias") or (
+        "not a torch.nn.Linear" if looks_alike else None
+    )

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from ..ops.rms_norm import operator as rms_norm
-from .eligibility import unsuitable
+from .eligibility import in_place_of
 from .overrides import are_overridden
 from .residual import AHEAD, eps_of
 
@@ -117,10 +117,5 @@ def _normalized(input: torch.Tensor, eps: Any) -> torch.Tensor:
 
 def replacement(module: nn.Module) -> type[nn.Module] | str | None:
     """`NTRMSNorm` for a plain `torch.nn.RMSNorm`, a reason for what only looks like one, None for anything else."""
-    if type(module) is nn.RMSNorm:
-        return unsuitable(module, "weight") or NTRMSNorm
-    if isinstance(module, nn.RMSNorm):
-        return unsuitable(module) or "a subclass of torch.nn.RMSNorm, which may compute something else"
-    if "RMSNorm" in type(module).__name__:
-        return "not a torch.nn.RMSNorm"
-    return None
+    looks_alike = "RMSNorm" in type(module).__name__
+    return in_place_of(module, nn.RMSNorm, NTRMSNorm, "weight") or ("not a torch.nn.RMSNorm" if looks_alike else None)

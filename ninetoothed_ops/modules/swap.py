@@ -26,7 +26,6 @@ from . import (
     layer_norm,
     linear,
     rms_norm,
-    silu,
 )
 from .joint import JointProjection, join_all, separate
 from .residual import unlink
@@ -44,11 +43,11 @@ REPLACEMENTS = (
     conv2d.NTConv2d,
     rms_norm.NTRMSNorm,
     layer_norm.NTLayerNorm,
-    silu.NTSiLU,
+    activations.NTSiLU,
     activations.NTActivation,
     Substitute,
 )
-KINDS = linear, conv2d, rms_norm, layer_norm, silu, attention
+KINDS = linear, conv2d, rms_norm, layer_norm, activations, attention
 RULES: tuple[Rule, ...] = tuple(each.replacement for each in KINDS)
 
 
