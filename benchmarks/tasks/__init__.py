@@ -5,6 +5,7 @@ the cases `paper` (the paper's own sizes), `quick` (a smoke test) and `cpu` (wha
 """
 
 import importlib
+import pathlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -12,7 +13,7 @@ import torch
 
 NAMES = ("add", "addmm", "bmm", "conv2d", "mm", "rms_norm", "rope", "sdpa", "silu", "softmax")
 # Beyond the paper, and without a twin in Triton: measured where asked for.
-MORE = ("gelu", "layer_norm")
+MORE = tuple(sorted({path.stem for path in pathlib.Path(__file__).parent.glob("[!_]*.py")} - set(NAMES)))
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 import ninetoothed_ops  # noqa: F401 - registers the operators
 from tests.conftest import DEVICE
-from tests.ninetoothed_ops.samples import EXACT, Sample
+from tests.ninetoothed_ops.samples import EXACT, OPERATORS, Sample, samples as sampled
 
 # It raises, and computes nothing.
 _ASIDE = {"backward_missing"}
@@ -103,6 +103,14 @@ def _roots(dtype):
     yield "swiglu", (r(2, 3), r(2, 3))
 
 
+def _others(known, dtype):
+    """The first sample of each operator that has none above, with every tensor that it takes."""
+    for name in OPERATORS:
+        if name not in known:
+            first = next(iter(sampled(name, dtype).values()))
+            yield name, first.args, first.kwargs
+
+
 class _Keep(TorchDispatchMode):
     """Keep the first call of each of our operators."""
 
@@ -122,7 +130,8 @@ class _Keep(TorchDispatchMode):
 def samples(dtype=EXACT) -> dict[str, Sample]:
     """A call of each operator, as it comes to be called: by users, in a backward, or in that of a backward."""
     keep = _Keep()
-    for name, args, *kwargs in _roots(dtype):
+    roots = list(_roots(dtype))
+    for name, args, *kwargs in (*roots, *_others({name for name, *_ in roots}, dtype)):
         sample = Sample(name, name, args, *kwargs)
         with keep, torch.no_grad():
             run(sample)

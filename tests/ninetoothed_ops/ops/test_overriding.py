@@ -15,7 +15,7 @@ from ninetoothed_ops import ops
 from ninetoothed_ops.ops import functions, readers
 from tests.conftest import DEVICE
 from tests.ninetoothed_ops.ops.test_public_functions import CALLS as WITH_NAMESAKES
-from tests.ninetoothed_ops.samples import NAMESAKES as SAME_NAMES, random as r
+from tests.ninetoothed_ops.samples import NAMESAKES as SAME_NAMES, OPERATORS, random as r, samples
 
 F = torch.nn.functional
 CALLS = {
@@ -34,6 +34,12 @@ CALLS = {
         "values": r(1, 1, 3, 4),
     },
     "swiglu": {"gate": r(3, 4), "up": r(3, 4)},
+}
+# Of an operator that has no call here, the first sample.
+CALLS |= {
+    name: inspect.signature(getattr(ninetoothed_ops, name)).bind(*next(iter(samples(name).values())).args).arguments
+    for name in OPERATORS
+    if name not in CALLS
 }
 
 
