@@ -8,6 +8,7 @@ from ninetoothed import Tensor, block_size
 
 from .numeric import computed, widen
 from .online_softmax import decay, merged
+from .parameters import squeezed
 
 # Sums of exponentials are kept as logarithms of base 2, so that a weight takes one multiplication and one exponential.
 LOG2E = 1.4426950408889634
@@ -40,14 +41,14 @@ def vectors(count, **options):
     )
 
 
-def flags(count):
-    """Make compile-time scalars."""
-    return tuple(Tensor(0, constexpr=True) for _ in range(count))
-
-
 def absent():
     """Make a parameter that a call does not give, nor the kernel use, in the place of one that is not asked for."""
     return Tensor(0, constexpr=True, value=0)
+
+
+def cap_of(is_capped):
+    """Make the parameter for a soft cap."""
+    return Tensor(0, constexpr=True) if is_capped else absent()
 
 
 def inputs(query, key, value, mask):
@@ -57,18 +58,12 @@ def inputs(query, key, value, mask):
 
 def rows(tensor):
     """Give each program a block of rows: of queries, or of what there is for each of them."""
-    tiled = tensor.tile((1, 1, BLOCK_SIZE_M, -1))
-    tiled.dtype = tiled.dtype.squeeze((0, 1))
-
-    return tiled
+    return squeezed(tensor.tile((1, 1, BLOCK_SIZE_M, -1)), (0, 1))
 
 
 def numbers(tensor):
     """Give each program the numbers of a block of rows, of which there is one a row."""
-    tiled = tensor.tile((1, 1, BLOCK_SIZE_M, 1))
-    tiled.dtype = tiled.dtype.squeeze((0, 1, 3))
-
-    return tiled
+    return squeezed(tensor.tile((1, 1, BLOCK_SIZE_M, 1)), (0, 1, 3))
 
 
 def repeated(tensor, query):
@@ -82,19 +77,12 @@ def blocks(tensor, query):
     """Give each block of queries all blocks of keys or values of the head that serves its own."""
     tiled = repeated(tensor, query).tile((1, 1, BLOCK_SIZE_N, -1)).tile((1, 1, -1, 1))
     tiled = tiled.expand((-1, -1, rows(query).shape[2], -1))
-    tiled.dtype = tiled.dtype.squeeze((0, 1, 3))
-    tiled.dtype.dtype = tiled.dtype.dtype.squeeze((0, 1))
-
-    return tiled
+    return squeezed(tiled, (0, 1, 3), (0, 1))
 
 
 def masks(mask):
     """Give each block of queries its blocks of the mask, one for each block of keys."""
-    tiled = mask.tile((1, 1, BLOCK_SIZE_M, BLOCK_SIZE_N)).tile((1, 1, 1, -1))
-    tiled.dtype = tiled.dtype.squeeze((0, 1, 2))
-    tiled.dtype.dtype = tiled.dtype.dtype.squeeze((0, 1))
-
-    return tiled
+    return squeezed(mask.tile((1, 1, BLOCK_SIZE_M, BLOCK_SIZE_N)).tile((1, 1, 1, -1)), (0, 1, 2), (0, 1))
 
 
 def by_rows(query, key, value, mask, lengths):

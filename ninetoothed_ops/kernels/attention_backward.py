@@ -10,9 +10,9 @@ that is d_scores * (1 - tanh^2). A sink has a part in lse alone.
 """
 
 import ninetoothed.language as ntl
-from ninetoothed import Tensor
 
-from .attention import ADDITIVE_MASK, BOOLEAN_MASK, LOG2E, absent, flags, inputs, kept, row_numbers, scores_of
+from .attention import ADDITIVE_MASK, BOOLEAN_MASK, LOG2E, cap_of, inputs, kept, row_numbers, scores_of
+from .parameters import flags
 
 
 def weights_of(scores, scale, lse, peak, mask, masking):
@@ -63,7 +63,6 @@ def parameters(query, key, value, mask, grad, vectors, results, count, is_capped
     vectors: lse, peak and delta. results: the gradients. count: how many flags there are. Where scores are not capped,
     a call gives no softcap.
     """
-    softcap = Tensor(0, constexpr=True) if is_capped else absent()
-    capping = softcap, Tensor(0, constexpr=True, value=is_capped)
+    capping = cap_of(is_capped), *flags(0, is_capped)
 
     return *inputs(query, key, value, mask), grad, *vectors, *results, *flags(count), *capping

@@ -6,14 +6,13 @@ import ninetoothed
 import ninetoothed.language as ntl
 from ninetoothed import Tensor, block_size
 
+from .parameters import squeezed
+
 ROWS = 512
 
 
 def arrangement(input, output, COLUMNS=block_size(lower_bound=16, upper_bound=32)):
-    output_arranged = output.tile((1, COLUMNS))
-    output_arranged.dtype = output_arranged.dtype.squeeze(0)
-
-    return input.tile((ROWS, COLUMNS)), output_arranged
+    return input.tile((ROWS, COLUMNS)), squeezed(output.tile((1, COLUMNS)), 0)
 
 
 def application(input, output):

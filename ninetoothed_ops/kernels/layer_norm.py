@@ -10,6 +10,7 @@ import ninetoothed.language as ntl
 from ninetoothed import Tensor
 
 from .numeric import widen
+from .parameters import flags
 from .rowwise import arrangement
 
 
@@ -28,9 +29,7 @@ def application(input, weight, bias, eps, output, weighted, biased):
 
 
 def parameters(ndim):
-    flags = (Tensor(0, constexpr=True), Tensor(0, constexpr=True))
-
-    return Tensor(ndim), Tensor(1), Tensor(1), Tensor(0), Tensor(ndim), *flags
+    return Tensor(ndim), Tensor(1), Tensor(1), Tensor(0), Tensor(ndim), *flags(2)
 
 
 @functools.cache

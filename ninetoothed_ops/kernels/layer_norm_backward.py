@@ -12,6 +12,7 @@ from ninetoothed import Tensor
 
 from .layer_norm import centred_and_scale
 from .numeric import widen
+from .parameters import flags
 from .rowwise import arrangement
 
 
@@ -31,9 +32,7 @@ def application(grad, input, weight, eps, input_grad, weighted):
 
 
 def parameters(ndim):
-    grad, input, input_grad = (Tensor(ndim) for _ in range(3))
-
-    return grad, input, Tensor(1), Tensor(0), input_grad, Tensor(0, constexpr=True)
+    return Tensor(ndim), Tensor(ndim), Tensor(1), Tensor(0), Tensor(ndim), *flags(1)
 
 
 @functools.cache

@@ -13,6 +13,7 @@ from ninetoothed import Tensor
 from .layer_norm import centred_and_scale
 from .layer_norm_backward import through_norm
 from .numeric import widen
+from .parameters import flags
 from .rms_norm_weight_backward import grouped, is_within
 from .rowwise import rows
 
@@ -61,8 +62,7 @@ def make(ndim=2, group=1):
     """
     # Rows beyond the last add nothing.
     grad, input, input_grad = (Tensor(ndim, other=0.0) for _ in range(3))
-    flags = (Tensor(0, constexpr=True), Tensor(0, constexpr=True))
-    tensors = (grad, input, Tensor(1), Tensor(0), input_grad, Tensor(2), Tensor(2), *flags)
+    tensors = (grad, input, Tensor(1), Tensor(0), input_grad, Tensor(2), Tensor(2), *flags(2))
     arrange = functools.partial(arrangement, group=group)
 
     return ninetoothed.make(arrange, application, tensors, kernel_name="layer_norm_weight_backward")

@@ -8,6 +8,7 @@ from ninetoothed import Tensor
 
 from . import layer_norm, rms_norm
 from .numeric import computed, exponential, factor_of, widen
+from .parameters import squeezed
 from .rowwise import each_row
 
 # Rows of more elements than this are read in chunks.
@@ -17,11 +18,7 @@ CHUNK = 8192
 
 def chunks(tensor):
     """(..., columns) as a sequence of chunks a row."""
-    tiled = tensor.flatten(end_dim=-1).tile((1, CHUNK)).tile((1, -1))
-    tiled.dtype = tiled.dtype.squeeze(0)
-    tiled.dtype.dtype = tiled.dtype.dtype.squeeze(0)
-
-    return tiled
+    return squeezed(tensor.flatten(end_dim=-1).tile((1, CHUNK)).tile((1, -1)), 0, 0)
 
 
 def arrangement(*tensors):

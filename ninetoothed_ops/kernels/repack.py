@@ -8,16 +8,14 @@ import functools
 import ninetoothed
 from ninetoothed import Tensor
 
+from .parameters import squeezed
+
 # Channels and pixels of a tile: those of filters are few.
 FEW_PIXELS = 16
 
 
 def arrangement(input, output, channels, pixels):
-    input_arranged, output_arranged = (tensor.tile((1, channels, pixels)) for tensor in (input, output))
-    for arranged in (input_arranged, output_arranged):
-        arranged.dtype = arranged.dtype.squeeze(0)
-
-    return input_arranged, output_arranged
+    return tuple(squeezed(tensor.tile((1, channels, pixels)), 0) for tensor in (input, output))
 
 
 def application(input, output):

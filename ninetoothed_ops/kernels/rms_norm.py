@@ -10,6 +10,7 @@ import ninetoothed.language as ntl
 from ninetoothed import Tensor
 
 from .numeric import factor_of, widen
+from .parameters import flags
 from .rowwise import arrangement
 
 
@@ -24,9 +25,7 @@ def application(input, weight, eps, output, weighted, unit_offset):
 
 
 def parameters(ndim, unit_offset):
-    flags = (Tensor(0, constexpr=True), Tensor(0, constexpr=True, value=unit_offset))
-
-    return Tensor(ndim), Tensor(1), Tensor(0), Tensor(ndim), *flags
+    return Tensor(ndim), Tensor(1), Tensor(0), Tensor(ndim), *flags(1, unit_offset)
 
 
 @functools.cache

@@ -11,6 +11,7 @@ import ninetoothed.language as ntl
 from ninetoothed import Tensor
 
 from .numeric import factor_of, widen
+from .parameters import flags
 from .rowwise import arrangement
 
 
@@ -35,10 +36,8 @@ def application(grad, input, weight, eps, addend, input_grad, weighted, added, u
 
 def parameters(ndim, unit_offset):
     grad, input, addend, input_grad = (Tensor(ndim) for _ in range(4))
-    weighted, added = (Tensor(0, constexpr=True) for _ in range(2))
-    offset = Tensor(0, constexpr=True, value=unit_offset)
 
-    return grad, input, Tensor(1), Tensor(0), addend, input_grad, weighted, added, offset
+    return grad, input, Tensor(1), Tensor(0), addend, input_grad, *flags(2, unit_offset)
 
 
 @functools.cache

@@ -10,17 +10,14 @@ import ninetoothed.language as ntl
 from ninetoothed import Tensor
 
 from .numeric import factor_of, widen
+from .parameters import flags, squeezed
 from .rms_norm_backward import scale_of, through_norm
 from .rowwise import rows
 
 
 def grouped(tensor, group):
     """(..., columns) as sequences of `group` rows."""
-    tiled = tensor.flatten(end_dim=-1).tile((1, -1)).tile((group, 1))
-    tiled.dtype = tiled.dtype.squeeze(1)
-    tiled.dtype.dtype = tiled.dtype.dtype.squeeze(0)
-
-    return tiled
+    return squeezed(tensor.flatten(end_dim=-1).tile((1, -1)).tile((group, 1)), 1, 0)
 
 
 def is_within(row):
@@ -67,9 +64,7 @@ def make(ndim=2, group=1, unit_offset=False):
     """
     # Rows beyond the last add nothing.
     grad, input, addend, input_grad = (Tensor(ndim, other=0.0) for _ in range(4))
-    needed, added = (Tensor(0, constexpr=True) for _ in range(2))
-    offset = Tensor(0, constexpr=True, value=unit_offset)
-    tensors = (grad, input, Tensor(1), Tensor(0), addend, input_grad, Tensor(2), needed, added, offset)
+    tensors = (grad, input, Tensor(1), Tensor(0), addend, input_grad, Tensor(2), *flags(2, unit_offset))
     arrange = functools.partial(arrangement, group=group)
 
     return ninetoothed.make(arrange, application, tensors, kernel_name="rms_norm_weight_backward")

@@ -12,6 +12,7 @@ import ninetoothed.language as ntl
 from ninetoothed import Tensor
 
 from .numeric import widen
+from .parameters import flags, squeezed
 
 
 def arrangement(input, sin, cos, output, *flags, interleaved, interleaved_output):
@@ -19,17 +20,10 @@ def arrangement(input, sin, cos, output, *flags, interleaved, interleaved_output
 
     def heads(tensor, interleaved):
         tiled = tensor.tile((1, 1, -1, -1 if interleaved else sin.shape[3])).tile((1, 1, 1, -1))
-        tiled.dtype = tiled.dtype.squeeze((0, 1, 2))
-        tiled.dtype.dtype = tiled.dtype.dtype.squeeze((0, 1))
-
-        return tiled
+        return squeezed(tiled, (0, 1, 2), (0, 1))
 
     def angles(table):
-        tiled = table.tile((1, 1, 1, -1)).tile((1, 1, -1, 1))
-        tiled.dtype = tiled.dtype.squeeze((0, 1, 3))
-        tiled.dtype.dtype = tiled.dtype.dtype.squeeze((0, 1, 2))
-
-        return tiled
+        return squeezed(table.tile((1, 1, 1, -1)).tile((1, 1, -1, 1)), (0, 1, 3), (0, 1, 2))
 
     return heads(input, interleaved), angles(sin), angles(cos), heads(output, interleaved_output), *flags
 
@@ -69,10 +63,9 @@ def kernel_of(arrangement, application, count, interleaved, interleaved_output, 
     constant = {"constexpr": True}
     layouts = interleaved, interleaved if interleaved_output is None else interleaved_output
     tensors = (Tensor(4, shape_options=(None, None, constant, constant)) for _ in range(count))
-    flags = (Tensor(0, constexpr=True, value=value) for value in layouts)
     arrange = functools.partial(arrangement, interleaved=layouts[0], interleaved_output=layouts[1])
 
-    return ninetoothed.make(arrange, application, (*tensors, *flags), kernel_name=kernel_name)
+    return ninetoothed.make(arrange, application, (*tensors, *flags(0, *layouts)), kernel_name=kernel_name)
 
 
 @functools.cache

@@ -11,6 +11,7 @@ import ninetoothed.language as ntl
 from ninetoothed import Tensor
 
 from .numeric import widen
+from .parameters import flags, squeezed
 from .rope import read, rotate
 
 
@@ -22,31 +23,19 @@ def arrangement(query, key, value, sin, cos, slots, keys, values, rotated, flag,
         """(batch, tokens, heads, ..., D): all pairs of a row or each half, or of all rows of a group, and the rest."""
         group = (-1,) * (tensor.ndim - 4)
         tiled = tensor.tile((1, 1, 1, *group, width)).tile((1, 1, 1, *group, -1))
-        tiled.dtype = tiled.dtype.squeeze(tuple(range(tensor.ndim - 1)))
-        tiled.dtype.dtype = tiled.dtype.dtype.squeeze((0, 1, 2))
-
-        return tiled
+        return squeezed(tiled, tuple(range(tensor.ndim - 1)), (0, 1, 2))
 
     def places(tensor, width):
         """(batch, heads, length, D): all rows of a head, in tiles of so many columns, for every token."""
         tiled = tensor.tile((1, 1, 1, width)).tile((1, 1, -1, -1)).permute((0, 2, 1, 3))
         tiled = tiled.expand((-1, tokens, -1, -1))
-        tiled.dtype = tiled.dtype.squeeze((0, 1))
-        tiled.dtype.dtype = tiled.dtype.dtype.squeeze((0, 1, 2))
-
-        return tiled
+        return squeezed(tiled, (0, 1), (0, 1, 2))
 
     def angles(table):
-        tiled = table.tile((1, 1, 1, -1)).tile((1, 1, -1, 1)).expand((-1, -1, heads, -1))
-        tiled.dtype = tiled.dtype.squeeze((0, 1, 3))
-        tiled.dtype.dtype = tiled.dtype.dtype.squeeze((0, 1, 2))
+        return squeezed(table.tile((1, 1, 1, -1)).tile((1, 1, -1, 1)).expand((-1, -1, heads, -1)), (0, 1, 3), (0, 1, 2))
 
-        return tiled
-
-    rows = value.tile((1, 1, 1, -1))
-    rows.dtype = rows.dtype.squeeze((0, 1, 2))
-    numbers = slots.tile((1, 1)).unsqueeze(2).expand((-1, -1, heads))
-    numbers.dtype = numbers.dtype.squeeze(0)
+    rows = squeezed(value.tile((1, 1, 1, -1)), (0, 1, 2))
+    numbers = squeezed(slots.tile((1, 1)).unsqueeze(2).expand((-1, -1, heads)), 0)
     loaded = parts(query), parts(key), rows, angles(sin), angles(cos), numbers
 
     return *loaded, places(keys, width), places(values, -1), parts(rotated), flag
@@ -90,8 +79,7 @@ def make(interleaved=False):
     options = (None, constant, None, constant)
     keys, values = (Tensor(4, shape_options=options, unique_indices=True) for _ in range(2))
     sin, cos = (Tensor(4, shape_options=(None, None, constant, constant)) for _ in range(2))
-    flag = Tensor(0, constexpr=True, value=interleaved)
-    tensors = (query, key, value, sin, cos, Tensor(2), keys, values, rotated, flag)
+    tensors = (query, key, value, sin, cos, Tensor(2), keys, values, rotated, *flags(0, interleaved))
     arrange = functools.partial(arrangement, interleaved=interleaved)
 
     return ninetoothed.make(arrange, application, tensors, kernel_name="rope_into_cache")

@@ -20,12 +20,14 @@ from .attention import (
     absent,
     attention,
     blocks,
+    cap_of,
     entries,
     masks,
     matrices,
     numbers,
     rows,
 )
+from .parameters import flags
 
 __all__ = ["ADDITIVE_MASK", "BLOCK_SIZE_M", "BLOCK_SIZE_N", "BOOLEAN_MASK", "FEW_ROWS", "NO_MASK", "make"]
 
@@ -61,10 +63,9 @@ def make(is_eager=False, is_capped=False, has_lengths=False, has_sinks=False):
     keys each batch entry has, of which the rest is not read; `sinks`: (batch, heads, queries, 1), of any strides.
     """
     query, key, value, output = matrices(4)
-    masking, is_causal = (Tensor(0, constexpr=True) for _ in range(2))
-    softcap = Tensor(0, constexpr=True) if is_capped else absent()
-    lengths, sinks = Tensor(1) if has_lengths else absent(), Tensor(4) if has_sinks else absent()
-    asked = (Tensor(0, constexpr=True, value=flag) for flag in (is_eager, is_capped, has_lengths, has_sinks))
-    tensors = query, key, value, Tensor(4), Tensor(0), output, masking, is_causal, softcap, lengths, sinks, *asked
+    softcap, lengths = cap_of(is_capped), Tensor(1) if has_lengths else absent()
+    sinks = Tensor(4) if has_sinks else absent()
+    asked = flags(0, is_eager, is_capped, has_lengths, has_sinks)
+    tensors = query, key, value, Tensor(4), Tensor(0), output, *flags(2), softcap, lengths, sinks, *asked
 
     return ninetoothed.make(arrangement, application, tensors, kernel_name="sdpa")

@@ -7,16 +7,14 @@ import ninetoothed.language as ntl
 from ninetoothed import Tensor
 
 from .numeric import widen
+from .parameters import squeezed
 
 # So many rows are reduced by one program, each by a few threads.
 ROWS = 32
 
 
 def rows(tensor):
-    tiled = tensor.tile((1, 1, ROWS, -1))
-    tiled.dtype = tiled.dtype.squeeze((0, 1))
-
-    return tiled
+    return squeezed(tensor.tile((1, 1, ROWS, -1)), (0, 1))
 
 
 def arrangement(grad, output, delta):

@@ -25,33 +25,25 @@ from .attention import (
 )
 from .attention_backward import dropped, parameters, through_cap, visible, weights_of
 from .numeric import computed
+from .parameters import squeezed
 
 
 def columns_of(tensor):
     """Give each program a block of keys or values, or of what there is for each of them."""
-    tiled = tensor.tile((1, 1, BLOCK_SIZE_N, -1))
-    tiled.dtype = tiled.dtype.squeeze((0, 1))
-
-    return tiled
+    return squeezed(tensor.tile((1, 1, BLOCK_SIZE_N, -1)), (0, 1))
 
 
 def blocks_of_rows(tensor, key):
     """Give each block of keys all blocks of queries of the heads that it serves: (heads, blocks)."""
     tiled = tensor.tile((1, 1, BLOCK_SIZE_M, -1)).tile((1, tensor.shape[1] // key.shape[1], -1, 1))
     tiled = tiled.expand((-1, -1, columns_of(key).shape[2], -1))
-    tiled.dtype = tiled.dtype.squeeze((0, 3))
-    tiled.dtype.dtype = tiled.dtype.dtype.squeeze((0, 1))
-
-    return tiled
+    return squeezed(tiled, (0, 3), (0, 1))
 
 
 def columns_of_masks(mask, key):
     tiled = mask.tile((1, 1, BLOCK_SIZE_M, BLOCK_SIZE_N)).tile((1, mask.shape[1] // key.shape[1], -1, 1))
     tiled = tiled.permute((0, 1, 3, 2))
-    tiled.dtype = tiled.dtype.squeeze((0, 3))
-    tiled.dtype.dtype = tiled.dtype.dtype.squeeze((0, 1))
-
-    return tiled
+    return squeezed(tiled, (0, 3), (0, 1))
 
 
 def arrangement(

@@ -12,6 +12,7 @@ from ninetoothed import Tensor
 from .attention import ADDITIVE_MASK, matrices, repeated, vectors
 from .attention_backward import parameters, slopes_of, visible
 from .numeric import computed
+from .parameters import squeezed
 
 BLOCK_SIZE = 64
 
@@ -22,17 +23,11 @@ def shared(tensor, mask, dim):
     tiled = tensor.tile((1, 1, BLOCK_SIZE, -1)).tile((*group, 1, 1))
     tiled = tiled.expand((-1, -1, -1, mask.tile((1, 1, BLOCK_SIZE, BLOCK_SIZE)).shape[5 - dim]))
     tiled = tiled if dim == 2 else tiled.permute((0, 1, 3, 2))
-    tiled.dtype = tiled.dtype.squeeze((2, 3))
-    tiled.dtype.dtype = tiled.dtype.dtype.squeeze((0, 1))
-
-    return tiled
+    return squeezed(tiled, (2, 3), (0, 1))
 
 
 def tiles(mask):
-    tiled = mask.tile((1, 1, BLOCK_SIZE, BLOCK_SIZE))
-    tiled.dtype = tiled.dtype.squeeze((0, 1))
-
-    return tiled
+    return squeezed(mask.tile((1, 1, BLOCK_SIZE, BLOCK_SIZE)), (0, 1))
 
 
 def arrangement(query, key, value, mask, lengths, seed, scale, rate, grad, lse, peak, delta, mask_grad, *flags):
@@ -54,10 +49,12 @@ def application(
 
     for entry in range(query.shape[0]):
         for head in range(query.shape[1]):
-            tiles = (each[entry, head] for each in (query, key, value, grad, lse, peak, delta))
-            _, slopes = slopes_of(*tiles, mask, ADDITIVE_MASK, unit, cap, drop)
-            columns = key[entry, head].offsets(-2)[None, :]
-            rows = query[entry, head].offsets(-2)[:, None] if is_causal else None
+            place = entry, head
+            _, slopes = slopes_of(
+                query[place], key[place], value[place], grad[place], lse[place], peak[place], delta[place],
+                mask, ADDITIVE_MASK, unit, cap, drop,
+            )  # fmt: skip
+            columns, rows = key[place].offsets(-2)[None, :], query[place].offsets(-2)[:, None] if is_causal else None
             total += visible(slopes, columns, rows, lengths[entry] if ragged else None)
 
     mask_grad = total

@@ -8,15 +8,13 @@ from ninetoothed import Tensor
 
 from .attention import kept, row_numbers
 from .attention_backward import dropped
+from .parameters import squeezed
 
 BLOCK_SIZE = 64
 
 
 def arrangement(factors, seed, rate):
-    tiled = factors.tile((1, 1, BLOCK_SIZE, BLOCK_SIZE))
-    tiled.dtype = tiled.dtype.squeeze((0, 1))
-
-    return tiled, seed, rate
+    return squeezed(factors.tile((1, 1, BLOCK_SIZE, BLOCK_SIZE)), (0, 1)), seed, rate
 
 
 def application(factors, seed, rate):

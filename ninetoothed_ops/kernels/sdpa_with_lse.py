@@ -19,13 +19,14 @@ from .attention import (
     absent,
     attention,
     by_rows,
-    flags,
+    cap_of,
     inputs,
     matrices,
     numbers,
     rows,
     vectors,
 )
+from .parameters import flags
 
 
 def arrangement(query, key, value, mask, lengths, seed, scale, rate, output, lse, peak, *options):
@@ -72,8 +73,7 @@ def make(is_capped=False, has_sinks=False):
     where they are asked for, as in `sdpa.make`.
     """
     query, key, value, output = matrices(4)
-    options = Tensor(0, constexpr=True) if is_capped else absent(), Tensor(4) if has_sinks else absent()
-    asked = (Tensor(0, constexpr=True, value=flag) for flag in (is_capped, has_sinks))
-    tensors = *inputs(query, key, value, Tensor(4)), output, *vectors(2), *flags(5), *options, *asked
+    options = cap_of(is_capped), Tensor(4) if has_sinks else absent(), *flags(0, is_capped, has_sinks)
+    tensors = *inputs(query, key, value, Tensor(4)), output, *vectors(2), *flags(5), *options
 
     return ninetoothed.make(arrangement, application, tensors, kernel_name="sdpa_with_lse")

@@ -85,8 +85,10 @@ def launch_gradient(output, grad, self, function):
 def backward_gradient(ctx, grad_of_grad):
     """Differentiate the formula in PyTorch's own operations: they have gradients of every order."""
 
+    (function,) = ctx.options
+
     def formula(grad, self):
-        pull_back = torch.func.vjp(lambda x: functions.in_float32(*ctx.options, x), self)[1]
+        pull_back = torch.func.vjp(lambda x: functions.in_float32(function, x), self)[1]
         return pull_back(grad.to(torch.promote_types(self.dtype, torch.float32)))[0]
 
     return *torch.func.vjp(formula, *ctx.saved_tensors)[1](grad_of_grad), None

@@ -122,15 +122,7 @@ def convolve(input, weight, bias, stride, padding, dilation, groups, like_input:
     return operator(input, weight, bias, pair(stride), pair(padding), pair(dilation), groups, like_input)
 
 
-def _padded(
-    input: torch.Tensor,
-    weight: torch.Tensor,
-    bias: torch.Tensor | None,
-    stride: int | Sequence[int],
-    padding: str,
-    dilation: int | Sequence[int],
-    groups: int,
-) -> tuple[torch.Tensor, int | Sequence[int]]:
+def _padded(input, weight, bias, stride, padding: str, dilation, groups) -> tuple[torch.Tensor, int | Sequence[int]]:
     """Give the input and the number of pixels that "same" or "valid" stands for."""
     if padding == "valid":
         return input, 0

@@ -97,8 +97,10 @@ def launch_gradients(outputs, grad, gate, up, function):
 def backward_gradients(ctx, *grads):
     """Differentiate the formula in PyTorch's own operations: they have gradients of every order."""
 
+    (function,) = ctx.options
+
     def formula(grad, gate, up):
-        pull_back = torch.func.vjp(lambda gate, up: functions.in_float32(*ctx.options, gate) * up, gate, up)[1]
+        pull_back = torch.func.vjp(lambda gate, up: functions.in_float32(function, gate) * up, gate, up)[1]
         return pull_back(grad.to(torch.promote_types(torch.promote_types(gate.dtype, up.dtype), torch.float32)))
 
     return *torch.func.vjp(formula, *ctx.saved_tensors)[1](grads), None

@@ -33,7 +33,8 @@ def launch(output, self, mat2):
 
 
 def setup_context(ctx, inputs, output):
-    save_operands(ctx, *inputs, position=0)
+    lhs, rhs = inputs
+    save_operands(ctx, lhs, rhs, position=0)
 
 
 def backward(ctx, grad):

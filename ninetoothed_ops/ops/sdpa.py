@@ -24,7 +24,7 @@ from .layout import same_shape
 
 @dataclass(frozen=True)
 class Options:
-    """What is taken by keyword alone."""
+    """The options that are taken by keyword alone."""
 
     scale: float | None = None
     enable_gqa: bool = False

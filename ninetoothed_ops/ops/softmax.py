@@ -34,9 +34,9 @@ def launch(output, self, dim, dtype=None):
 def _rows(dim, *tensors):
     """View tensors with the dimension `dim` last, and as few others as may be."""
     if tensors[0].ndim == 0:
-        tensors = [each.unsqueeze(0) for each in tensors]
+        tensors = tuple(each.unsqueeze(0) for each in tensors)
     if dim not in (-1, tensors[0].ndim - 1):
-        tensors = [each.movedim(dim, -1) for each in tensors]
+        tensors = tuple(each.movedim(dim, -1) for each in tensors)
 
     return coalesce(tensors, kept=1)
 
