@@ -236,9 +236,9 @@ class For(Loop):
     variable: the counter; it occurs in expressions only.
     step: a constant other than zero, or proved to be positive.
     hints: keywords for the backend (`num_stages`, `flatten`, ...).
-    is_branch: whether it has one round at most, and is to be no loop.
     merge: combines the results of two parts of the rounds, each of which started from `initial`; None where the rounds
         may not be shared out.
+    is_branch: whether it has one round at most, and is to be no loop.
     counters: further counters, each with what it is in a round: `i` and `head`, with `step // 8` and `step % 8`.
     """
 
@@ -248,8 +248,8 @@ class For(Loop):
     step: Expr
     bindings: Bindings = ()
     hints: tuple[tuple[str, Any], ...] = ()
-    is_branch: bool = False
     merge: Lambda | None = None
+    is_branch: bool = False
     counters: tuple[tuple[str, Expr], ...] = ()
 
 
