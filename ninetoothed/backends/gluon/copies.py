@@ -8,8 +8,8 @@ from ninetoothed import ir
 from ninetoothed.backends.gluon.form import Form
 from ninetoothed.backends.gluon.rings import at, copy
 from ninetoothed.backends.triton import descriptors, syntax
+from ninetoothed.backends.triton.analysis import OperationPlace
 from ninetoothed.backends.triton.context import EmitContext
-from ninetoothed.backends.triton.variables import OperationPlace
 
 
 @dataclass

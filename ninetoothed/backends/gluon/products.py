@@ -19,10 +19,11 @@ from ninetoothed.backends.gluon import layouts
 from ninetoothed.backends.gluon.form import Form
 from ninetoothed.backends.gluon.rings import Ring, SharedTiles, at, copy
 from ninetoothed.backends.triton import descriptors, syntax
+from ninetoothed.backends.triton.analysis import OperationPlace
 from ninetoothed.backends.triton.context import EmitContext, ValueText
 from ninetoothed.backends.triton.functions import dtype_node, materialise
 from ninetoothed.backends.triton.tiles import scalar
-from ninetoothed.backends.triton.variables import OperationPlace, target
+from ninetoothed.backends.triton.variables import target
 from ninetoothed.expr import Expr, var
 from ninetoothed.passes.operations import is_dot
 

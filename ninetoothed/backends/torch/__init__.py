@@ -36,7 +36,7 @@ class Prepared:
         if 0 in bound.grid:
             return
         scalars = {p.name: arguments[p.name] for p in program.parameters if p.role == "scalar"}
-        execution = Execution(bound, memory, scalars)
+        execution = Execution(bound, memory, scalars, execute)
         with torch.no_grad():
             for starts, counts in bound.slices():
                 execute(ProgramSlice(execution, starts, counts), program.body)

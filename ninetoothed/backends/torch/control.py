@@ -7,7 +7,7 @@ the results are joined again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import TypeGuard
 
 import torch
@@ -18,10 +18,8 @@ from ninetoothed.backends.torch.program_slice import ProgramSlice, join, narrow
 from ninetoothed.backends.torch.representation import Held
 from ninetoothed.dtypes import int32
 
-Execute = Callable[[ProgramSlice, ir.Block], None]
 
-
-def run_for(programs: ProgramSlice, operation: ir.For, execute: Execute) -> None:
+def run_for(programs: ProgramSlice, operation: ir.For) -> None:
     """Run a loop for all programs; where its bounds differ, they part."""
     trips = (operation.start, operation.stop, operation.step)
     bounds = [evaluated(programs, expr, operation.bindings, ir.TileType(int32)) for expr in trips]
@@ -29,20 +27,20 @@ def run_for(programs: ProgramSlice, operation: ir.For, execute: Execute) -> None
         if _differs(bound):
             parts = _agreeing(programs, bound, programs.execution.bound.plan.order.free[operation])
             for part in parts:
-                run_for(part, operation, execute)
+                run_for(part, operation)
             _join(programs, operation, parts)
             return
     start, stop, step = (int(bound.flatten()[0]) if isinstance(bound, torch.Tensor) else bound for bound in bounds)
     _rebind(programs, operation.arguments, operation.initial)
     for counter in range(start, stop, step):
         programs.counters[operation.variable] = counter
-        execute(programs, operation.body)
+        programs.execution.run(programs, operation.body)
         _rebind(programs, operation.arguments, operation.yields)
     programs.counters.pop(operation.variable, None)
     _rebind(programs, operation.results, operation.arguments)
 
 
-def run_while(programs: ProgramSlice, operation: ir.While, execute: Execute) -> None:
+def run_while(programs: ProgramSlice, operation: ir.While) -> None:
     """Run a loop for all programs; where its condition differs, they part."""
     live = (*programs.execution.bound.plan.order.free[operation], *operation.arguments)
     _rebind(programs, operation.arguments, operation.initial)
@@ -54,7 +52,7 @@ def run_while(programs: ProgramSlice, operation: ir.While, execute: Execute) -> 
                 _rebind(part, operation.results, operation.arguments)
                 done.append(part)
                 break
-            execute(part, operation.body)
+            part.execution.run(part, operation.body)
             _rebind(part, operation.arguments, operation.yields)
         else:
             waiting += reversed(_agreeing(part, condition, live))
@@ -62,16 +60,16 @@ def run_while(programs: ProgramSlice, operation: ir.While, execute: Execute) -> 
         _join(programs, operation, done)
 
 
-def run_if(programs: ProgramSlice, operation: ir.If, execute: Execute) -> None:
+def run_if(programs: ProgramSlice, operation: ir.If) -> None:
     condition = programs.values[operation.condition]
     if _differs(condition):
         parts = _agreeing(programs, condition, programs.execution.bound.plan.order.free[operation])
         for part in parts:
-            run_if(part, operation, execute)
+            run_if(part, operation)
         _join(programs, operation, parts)
     else:
         taken = _truth(condition)
-        execute(programs, operation.then_body if taken else operation.else_body)
+        programs.execution.run(programs, operation.then_body if taken else operation.else_body)
         _rebind(programs, operation.results, operation.then_yields if taken else operation.else_yields)
 
 

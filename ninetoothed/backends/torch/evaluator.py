@@ -82,9 +82,9 @@ _EXECUTE: dict[type, Callable] = {
     ir.Apply: _apply,
     ir.Load: load,
     ir.Store: store,
-    ir.For: lambda programs, operation: control.run_for(programs, operation, execute),
-    ir.While: lambda programs, operation: control.run_while(programs, operation, execute),
-    ir.If: lambda programs, operation: control.run_if(programs, operation, execute),
+    ir.For: control.run_for,
+    ir.While: control.run_while,
+    ir.If: control.run_if,
     ir.Print: debugging.run_print,
     ir.Breakpoint: debugging.run_breakpoint,
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, overload
@@ -33,11 +33,12 @@ class Memory:
 
 @dataclass(frozen=True, eq=False)
 class Execution:
-    """One call of a kernel: its sizes, memory and scalar arguments."""
+    """One call of a kernel: its sizes, memory and scalar arguments. run: runs a block for a slice of programs."""
 
     bound: BoundPlan
     memory: Mapping[str, Memory]
     scalars: Mapping[str, Held]
+    run: Callable[[ProgramSlice, ir.Block], None]
 
     @property
     def device(self) -> torch.device:

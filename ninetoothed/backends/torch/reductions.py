@@ -96,14 +96,13 @@ def _common(programs: ProgramSlice, operation: ir.Apply) -> Tensors:
 
 def _combiner(programs: ProgramSlice, function: ir.Lambda) -> Combine:
     """Let a combining function of scalars run on whole tensors, element by element."""
-    from ninetoothed.backends.torch.evaluator import execute
 
     def combine(left: Tensors, right: Tensors) -> Tensors:
         inner = ProgramSlice(
             programs.execution, programs.starts, programs.counts, dict(programs.counters), dict(programs.values)
         )
         inner.values.update(zip(function.arguments, (*left, *right), strict=True))
-        execute(inner, function.body)
+        inner.execution.run(inner, function.body)
         results = [inner.make_tensor(inner.values[value], value.type) for value in function.yields]
         return tuple(result.expand(left[0].shape) for result in results)
 

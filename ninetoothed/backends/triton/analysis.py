@@ -7,7 +7,7 @@ that its operands are read at the statement that finally contains it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from ninetoothed import ir
@@ -20,6 +20,18 @@ END = 1 << 30  # the position of a block's yields: after all of its operations
 
 BlockKey = tuple[int, int]  # an operation, and the number of one of its blocks: unique even for empty blocks
 ROOT: BlockKey = (0, 0)
+
+# The variables in which a block leaves its yields, where these may be assigned as soon as they are computed.
+YieldTargets = Mapping[ir.Value, str]
+
+
+@dataclass(frozen=True)
+class OperationPlace:
+    """The place of an operation: its block, its position there, and the variables that its results may have to take."""
+
+    key: BlockKey
+    position: int
+    targets: YieldTargets
 
 
 @dataclass(frozen=True)

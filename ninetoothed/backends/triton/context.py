@@ -6,19 +6,16 @@ import ast
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from ninetoothed import ir
 from ninetoothed.backends.triton import syntax
-from ninetoothed.backends.triton.analysis import Analysis
+from ninetoothed.backends.triton.analysis import Analysis, OperationPlace
 from ninetoothed.backends.triton.names import NameTable
 from ninetoothed.errors import UnsupportedError
 from ninetoothed.expr import Expr, Facts
 from ninetoothed.passes.target import Target
 from ninetoothed.passes.tma_tiles import TmaTile
-
-if TYPE_CHECKING:
-    from ninetoothed.backends.triton.variables import OperationPlace
 
 
 @dataclass(frozen=True)

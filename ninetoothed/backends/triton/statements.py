@@ -8,12 +8,10 @@ from typing import Any
 
 from ninetoothed import dtypes, ir
 from ninetoothed.backends.triton import accesses, barriers, combine, functions, hoisting, index_width, syntax
-from ninetoothed.backends.triton.analysis import BlockKey, key_of
+from ninetoothed.backends.triton.analysis import BlockKey, OperationPlace, YieldTargets, key_of
 from ninetoothed.backends.triton.context import EmitContext, TextBlock, ValueText
 from ninetoothed.backends.triton.tiles import TilePrinter
 from ninetoothed.backends.triton.variables import (
-    OperationPlace,
-    YieldTargets,
     is_free,
     is_taken_over,
     is_target,

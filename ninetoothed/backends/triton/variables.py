@@ -2,25 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
-from dataclasses import dataclass
+from collections.abc import Container
 
 from ninetoothed import ir
 from ninetoothed.backends.triton import syntax
-from ninetoothed.backends.triton.analysis import BlockKey
+from ninetoothed.backends.triton.analysis import BlockKey, OperationPlace, YieldTargets
 from ninetoothed.backends.triton.context import EmitContext
-
-# The variables in which a block leaves its yields, where these may be assigned as soon as they are computed.
-YieldTargets = Mapping[ir.Value, str]
-
-
-@dataclass(frozen=True)
-class OperationPlace:
-    """The place of an operation: its block, its position there, and the variables that its results may have to take."""
-
-    key: BlockKey
-    position: int
-    targets: YieldTargets
 
 
 def is_free(context: EmitContext, name: str, place: OperationPlace, loop: ir.Loop | None = None) -> bool:
