@@ -130,13 +130,18 @@ def test_values_that_passes_keep_keep_their_names():
     assert second[-3:] == ["    x: f32 = argument a", "    v_1: f32 = neg(x)", "    v: f32 = exp(v_1)"]
 
 
-def test_a_report_shows_the_shorter_of_difference_and_program(monkeypatch):
-    monkeypatch.setattr(report, "print_program", lambda program, names: program)
-    before, small, other = "a\nb\nc\nd\ne\nf\ng\n", "a\nb\nc\nd\ne\nf\nG\n", "1\n2\n"
+def test_a_report_shows_the_shorter_of_difference_and_program():
+    values = {name: ir.Value(ir.TileType(float32), name) for name in "abcdefghij"}
+
+    def program(names):
+        return ir.Program("f", (), (), (), tuple(ir.ScalarArgument(values[name], name) for name in names), Facts())
+
+    before, small, other = map(program, ("abcdefg", "abcdefh", "ij"))
     reports = (PassReport("traced", True, before), PassReport("small", True, small), PassReport("none", False, small))
     text = report.show((*reports, PassReport("all", True, other), PassReport("same", True, other)))
     assert "small                 applied: 1 line added, 1 removed\nnone                  not applied\n" in text
-    assert "-g\n+G\n\n== all: applied: 2 lines added, 7 removed ==\n\n1\n2\n" in text
+    assert "-    g: f32 = argument g\n+    h: f32 = argument h\n" in text
+    assert "== all: applied: 2 lines added, 7 removed ==\n\nprogram f(" in text and "argument i\n" in text
     assert "== none" not in text and "== same" not in text
 
 

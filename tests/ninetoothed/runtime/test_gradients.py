@@ -9,8 +9,6 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 import ninetoothed
 from ninetoothed import LostGradientWarning, Tensor
-from ninetoothed.runtime import call_cache, private
-from ninetoothed.runtime.dispatch import launcher_of
 from ninetoothed_ops import register
 from tests.conftest import DEVICE
 
@@ -170,22 +168,3 @@ def test_a_parameter_that_is_not_touched_is_not_named():
 
     kernel = made(ignores)
     assert not warned(lambda: kernel(*tensors()))
-
-
-def test_what_is_warned_of_is_left_out_of_fast_paths(monkeypatch):
-    """A call like earlier ones runs none of the check: not on its fast path, nor where it has none."""
-    kernel = made()
-    x, y = tensors()
-    for _ in range(call_cache.FAST_PATHS + 2):
-        warned(lambda: kernel(x, y))
-    asked = []
-    monkeypatch.setattr(private, "any_requires_grad", lambda *_: asked.append(True))
-    warned(lambda: kernel(x, y))
-    launcher_of(kernel)._calls.recent = ()
-    launcher_of(kernel)._calls._by_shapes = {}
-    for _ in range(call_cache.FAST_PATHS + 2):
-        warned(lambda: kernel(x, y))
-    assert len(asked) < call_cache.FAST_PATHS
-    asked.clear()
-    warned(lambda: kernel(x, y))
-    assert not asked
