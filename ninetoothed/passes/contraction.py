@@ -16,8 +16,7 @@ from dataclasses import dataclass, replace
 
 from ninetoothed import ir
 from ninetoothed.dtypes import float32, float64
-from ninetoothed.ir.lanes import is_repetition
-from ninetoothed.passes.operations import producers, readers
+from ninetoothed.passes.operations import producers, readers, unrepeated
 
 
 def contract(program: ir.Program) -> ir.Program:
@@ -44,7 +43,7 @@ class _Contractor(ir.Rewriter):
         """Write a sum as an FMA, if it is one of two products."""
         # A product whose lanes are repeated has fewer elements.
         whole = [place for place, each in enumerate(operation.operands) if self._is_product(each)]
-        if not whole or not all(self._is_product(self._seen(each)) for each in operation.operands):
+        if not whole or not all(self._is_product(unrepeated(each, self.defined_by)) for each in operation.operands):
             return (operation,)
         place = min(whole, key=lambda place: self._rank(operation.operands[place]))
         x, y = ir.operands(self.defined_by[operation.operands[place]])
@@ -60,9 +59,3 @@ class _Contractor(ir.Rewriter):
     def _is_product(self, value: ir.Value) -> bool:
         producer = self.defined_by.get(value)
         return isinstance(producer, ir.Apply) and producer.function == "mul"
-
-    def _seen(self, value: ir.Value) -> ir.Value:
-        """Return the value whose lanes a value repeats."""
-        while (producer := self.defined_by.get(value)) is not None and is_repetition(producer):
-            (value,) = ir.operands(producer)
-        return value

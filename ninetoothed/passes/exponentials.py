@@ -26,7 +26,7 @@ from dataclasses import dataclass, field, replace
 from ninetoothed import ir
 from ninetoothed.dtypes import float32
 from ninetoothed.ir.lanes import is_repetition
-from ninetoothed.passes.operations import Inserter, producers
+from ninetoothed.passes.operations import Inserter, producers, unrepeated
 
 LOG2_E = math.log2(math.e)
 # Numbers from here on may have no finite multiple.
@@ -61,22 +61,16 @@ class _ScaledValues:
         """Tell whether an operation is an `exp` whose exponent takes in log2(e)."""
         if operation.function != "exp":
             return False
-        exponent = self.seen(operation.operands[0])
+        exponent = unrepeated(operation.operands[0], self.producers)
         if exponent.type.dtype != float32 or exponent.type.is_scalar:
             return False
         producer = self.producers.get(exponent)
         is_difference = isinstance(producer, ir.Apply) and producer.function == "sub"
         return is_difference or self.factors(exponent) is not None
 
-    def seen(self, value: ir.Value) -> ir.Value:
-        """Return the value whose lanes a value repeats."""
-        while (producer := self.producers.get(value)) is not None and is_repetition(producer):
-            (value,) = ir.operands(producer)
-        return value
-
     def number(self, value: ir.Value) -> ir.Value | str | int | float | None:
         """Return a key that tells one scalar from another; None for a tile, and for 1 and huge numbers."""
-        value = self.seen(value)
+        value = unrepeated(value, self.producers)
         if not value.type.is_scalar:
             return None
         match self.producers.get(value):
@@ -91,19 +85,19 @@ class _ScaledValues:
         match self.producers.get(value):
             case ir.Apply(function="mul", operands=(a, b)):
                 for tile, number in ((a, b), (b, a)):
-                    if not self.seen(tile).type.is_scalar and self.number(number) is not None:
+                    if not unrepeated(tile, self.producers).type.is_scalar and self.number(number) is not None:
                         return tile, number
         return None
 
     def is_fused(self, a: ir.Value, b: ir.Value, whole: ir.Value) -> bool:
         """Tell whether a difference is one of a product and something smaller, both of which have multiples."""
-        factors = self.factors(self.seen(a))
-        is_smaller = math.prod(self.seen(b).type.lanes) < math.prod(whole.type.lanes)
+        factors = self.factors(unrepeated(a, self.producers))
+        is_smaller = math.prod(unrepeated(b, self.producers).type.lanes) < math.prod(whole.type.lanes)
         return factors is not None and is_smaller and not self.is_huge(factors[0])
 
     def is_huge(self, value: ir.Value) -> bool:
         """Tell whether a value is, or a mask puts in its place, a huge finite number."""
-        match self.producers.get(self.seen(value)):
+        match self.producers.get(unrepeated(value, self.producers)):
             case ir.Constant(value=number):
                 return HUGE <= abs(number) < math.inf
             case ir.Apply(function="where", operands=(_, chosen, other)):

@@ -9,6 +9,7 @@ from typing import TypeGuard
 from ninetoothed import ir
 from ninetoothed.dtypes import int1, int32
 from ninetoothed.expr import Expr
+from ninetoothed.ir.lanes import is_repetition
 from ninetoothed.language.primitive import Effect
 
 
@@ -32,6 +33,13 @@ def is_dot(operation: ir.Operation | None) -> TypeGuard[ir.Apply]:
 def producers(block: ir.Block) -> dict[ir.Value, ir.Operation]:
     """Return the operation that defines each value of a block, and of the blocks nested in it."""
     return {result: operation for operation in ir.walk(block) for result in ir.results(operation)}
+
+
+def unrepeated(value: ir.Value, defined_by: Mapping[ir.Value, ir.Operation]) -> ir.Value:
+    """Return the value whose lanes a value repeats."""
+    while is_repetition(producer := defined_by.get(value)):
+        (value,) = producer.operands
+    return value
 
 
 def are_apart(first: ir.Access, second: ir.Access) -> bool:

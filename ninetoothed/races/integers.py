@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import operator
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -24,10 +25,7 @@ def _is_other(a: Expr, b: Expr) -> Expr:
 
 # What primitives of integers compute; a condition is 0 or 1.
 _FORMS: dict[str, Callable[..., Expr]] = {
-    "add": lambda a, b: a + b,
-    "sub": lambda a, b: a - b,
-    "mul": lambda a, b: a * b,
-    "neg": lambda a: -a,
+    **{name: getattr(operator, name) for name in ("add", "sub", "mul", "neg")},
     "assign": lambda old, value: value,
     "maximum": maximum,
     "minimum": minimum,
@@ -45,7 +43,7 @@ _LOGIC: dict[str, Callable[..., Expr]] = {
     "xor": _is_other,
     "invert": lambda a: 1 - a,
 }
-_DIVISIONS: dict[str, Callable[[Expr, Expr], Expr]] = {"floordiv": lambda a, b: a // b, "mod": lambda a, b: a % b}
+_DIVISIONS: dict[str, Callable[[Expr, Expr], Expr]] = {"floordiv": operator.floordiv, "mod": operator.mod}
 # Expressions of more letters have a name.
 LONGEST = 4000
 # Conditions as guards on one number; the other side of each.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from typing import Any, TypeGuard
 
@@ -254,18 +255,17 @@ def _libdevice(programs: ProgramSlice, operation: ir.Apply) -> torch.Tensor:
 
 
 ELEMENTWISE: dict[str, Function] = {
+    **{name: _arithmetic(getattr(operator, name)) for name in ("neg", "add", "sub")},
+    **{name: _plain(getattr(operator, name)) for name in ("truediv", "eq", "ne")},
+    **{name: _comparison(getattr(operator, name)) for name in ("lt", "le", "gt", "ge")},
     **{name: _plain(function) for name, function in _SAME_NAME.items()},
     "sqrt_rn": _plain(torch.sqrt),
     "floor": _plain(torch.floor),
     "ceil": _plain(torch.ceil),
-    "neg": _arithmetic(lambda x: -x),
     "abs": _abs,
     "invert": _arithmetic(lambda x: ~x),
-    "add": _arithmetic(lambda x, y: x + y),
-    "sub": _arithmetic(lambda x, y: x - y),
     "mul": _arithmetic(_mul),
-    "truediv": _plain(lambda x, y: x / y),
-    "div_rn": _plain(lambda x, y: x / y),
+    "div_rn": _plain(torch.true_divide),
     "fast_expf": _plain(torch.exp),
     "fast_logf": _plain(torch.log),
     "fast_tanhf": _plain(torch.tanh),
@@ -281,12 +281,6 @@ ELEMENTWISE: dict[str, Function] = {
     "lshift": _arithmetic(lambda x, y: x << y),
     "rshift": _by_sign(lambda x, y: x >> y, lambda x, y: x >> y, unsigned64(lambda x, y: x >> y)),
     "umulhi": _umulhi,
-    "eq": _plain(lambda x, y: x == y),
-    "ne": _plain(lambda x, y: x != y),
-    "lt": _comparison(lambda x, y: x < y),
-    "le": _comparison(lambda x, y: x <= y),
-    "gt": _comparison(lambda x, y: x > y),
-    "ge": _comparison(lambda x, y: x >= y),
     "where": _where,
     "fma": lambda programs, operation: fma(*map(programs.tensor, operation.operands)),
     "cast": _cast,
