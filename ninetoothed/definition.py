@@ -47,7 +47,6 @@ class KernelDefinition:
     symbols: the constexpr and meta symbols that occur in the arrangement, by name (sizes aside).
     num_warps, num_stages: what the user gave, as tuples to choose from; None leaves the choice to the compiler.
     tune: whether to choose by measuring, among at most `max_num_configs` configurations.
-    multiplies: whether the application or one of its helpers multiplies matrices.
     given_names: the user's names for generated ones (of block sizes, say), for messages.
     """
 
@@ -59,7 +58,6 @@ class KernelDefinition:
     num_stages: tuple[int, ...] | None = None
     max_num_configs: int | None = None
     tune: bool = False
-    multiplies: bool = False
     given_names: Mapping[str, str] = field(default_factory=dict)
 
     def without(self, names: frozenset[str]) -> KernelDefinition:

@@ -137,7 +137,7 @@ def _chosen(launcher: Launcher, selection: Selection, applied: Schedule, gpu: ma
 
 def _work(definition: KernelDefinition, selection: Selection) -> str:
     values = {**selection.values, **selection.schedule.blocks}
-    match pattern_of(definition):
+    match pattern_of(definition, selection.specialisation):
         case ProductPattern(rows=rows, columns=columns, depth=depth):
             tile = " x ".join(str(values[name]) for name in (rows, columns, depth))
             return f"The arrangement is that of a matrix product, in tiles of {tile} (rows, columns, depth)"

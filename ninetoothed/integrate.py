@@ -23,7 +23,6 @@ from ninetoothed.errors import (
     was_raised_by_user,
 )
 from ninetoothed.frontend.parse import called, mentioned_names, parse_application, returns_value, signature, unwrap
-from ninetoothed.frontend.preview import multiplies
 from ninetoothed.operands import several
 from ninetoothed.symbol import Symbol
 from ninetoothed.tensor import Tensor
@@ -195,7 +194,6 @@ def integrate(arranged: tuple[Any, ...], application: Application, options: Kern
         _choices("num_stages", options.num_stages),
         options.max_num_configs,
         options.tune,
-        multiplies(application),
     )
     _check_outermost(definition)
     return definition

@@ -9,11 +9,11 @@ There is no state: lowering is one fold of `metaops.pull_back` over the steps, i
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
-from ninetoothed.arrangement import Arrangement, Size, Step
+from ninetoothed.arrangement import Arrangement, Step
 from ninetoothed.expr import Expr, Facts, Max, Range, as_expr, bounds, const, is_nonnegative, simplify, var
 from ninetoothed.guards import Edge, Guard, unimplied
 from ninetoothed.metaops import pull_back
@@ -81,22 +81,22 @@ def with_axes(edge: Edge, arrangement: Arrangement, indices: Indices, axes: Mapp
     return replace(edge, uniform=frozenset(names[name] for name in found))
 
 
-def source_indices(arrangement: Arrangement, indices: Iterable[Iterable[Expr | int]], facts: Facts) -> tuple[Expr, ...]:
-    """Return the indices alone, correct out of bounds too: simplified with `facts` and never with a guard."""
-    located, facts = _prepared(arrangement, indices, facts)
+def source_indices(
+    arrangement: Arrangement, indices: Iterable[Iterable[Expr | int]], facts: Facts | None
+) -> tuple[Expr, ...]:
+    """Return the indices alone, correct out of bounds too: simplified with `facts`, if any, and never with a guard."""
+    located, known = _prepared(arrangement, indices, facts or Facts())
     for step in reversed(arrangement.steps):
         located, _ = pull_back(step, located)
-        located = _simplified(located, facts)
+        located = located if facts is None else _simplified(located, known)
     return located[0]
 
 
 def bind_sizes(arrangement: Arrangement, bindings: Mapping[str, Expr | int]) -> Arrangement:
     """Convert sizes to expressions, with values for names; plain ints, such as dimensions, stay ints."""
 
-    def bind(size: Size) -> Any:
-        return size if isinstance(size, int) else as_expr(size).subs(bindings)
-
-    return arrangement.map_sizes(bind)
+    bound = functools.cache(lambda size: as_expr(size).subs(bindings))
+    return arrangement.map_sizes(lambda size: size if isinstance(size, int) else bound(size))
 
 
 @dataclass(frozen=True)

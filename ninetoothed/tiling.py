@@ -59,7 +59,10 @@ def tilings(arrangements: Sequence[Arrangement]) -> tuple[tuple[tuple[Tilings, .
         for size, dimension in zip(shape, dimensions, strict=True)
         if any(not tiling.is_whole for tiling in dimension)
     }
-    return tuple(_history(arrangement, known)[-1] for arrangement in arrangements)
+    return tuple(
+        _history(arrangement, known)[-1] if any(step.operation == "expand" for step in arrangement.steps) else levels
+        for arrangement, levels in zip(arrangements, own, strict=True)
+    )
 
 
 def count(dimension: Tilings) -> Expr:

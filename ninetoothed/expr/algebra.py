@@ -213,10 +213,8 @@ def as_expr(value: ExprLike) -> Expr:
         return value
     if isinstance(value, str):
         return var(value)
-    if hasattr(value, "expr"):
-        expr: Expr = value.expr
-        return expr
-    return const(value.__index__())
+    expr: Expr | None = None if isinstance(value, int) else getattr(value, "expr", None)
+    return const(value.__index__()) if expr is None else expr
 
 
 def _operand(value: object) -> Expr | None:

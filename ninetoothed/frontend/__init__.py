@@ -24,7 +24,7 @@ from ninetoothed.passes.dead_code import remove_dead
 from ninetoothed.specialisation import Specialisation
 from ninetoothed.verify import verify
 
-__all__ = ["trace"]
+__all__ = ["sketch", "trace"]
 
 
 # Answers a requirement with what a call meets instead, given the names whose numbers are known; see `trace`.
@@ -71,6 +71,20 @@ def trace(
     return program
 
 
+def sketch(definition: KernelDefinition, specialisation: Specialisation) -> Program:
+    """Trace what a kernel computes, and from where: no guard is proved, so that it takes a fraction of the time.
+
+    It is to be looked at, not to be run. Raises `ApplicationError` as `trace` does.
+    """
+    equal: tuple[Requirement, ...] = ()
+    while True:
+        context, unmet = _traced(definition, specialisation, equal, is_sketch=True)
+        if unmet is None:
+            found = context.builder.top, context.facts
+            return Program(definition.name, (), context.grid, context.axes, *found, (), tuple(context.free_names))
+        equal += (unmet,)
+
+
 def _traced_until_answered(
     definition: KernelDefinition, specialisation: Specialisation, answer: Answer
 ) -> tuple[TraceContext, Block, tuple[Requirement, ...]]:
@@ -99,10 +113,13 @@ def _traced_until_answered(
 
 
 def _traced(
-    definition: KernelDefinition, specialisation: Specialisation, equal: tuple[Requirement, ...]
+    definition: KernelDefinition,
+    specialisation: Specialisation,
+    equal: tuple[Requirement, ...],
+    is_sketch: bool = False,
 ) -> tuple[TraceContext, Requirement | None]:
     """Trace an application once, with sizes that are `equal` in this call; tell where more of them have to be."""
-    context = _Tracer.create(definition, specialisation)
+    context = _Tracer.create(definition, specialisation, is_sketch)
     for requirement in equal:
         context.assume_equal(requirement.left, requirement.right)
     arguments = tuple(_cell(context, i) for i in range(len(definition.parameters)))

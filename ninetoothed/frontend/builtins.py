@@ -108,6 +108,8 @@ def hint(context: TraceContext, input: Any, values: Any = None) -> Any:
 
 def static_print(context: TraceContext, values: Any) -> None:
     """Print when compiling; a tile shows its type and shape, since its numbers are not known."""
+    if context.is_sketch:
+        return
     builtins.print(*(shown(value) if isinstance(value, Value | TileRef) else value for value in values))
 
 

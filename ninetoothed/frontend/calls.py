@@ -271,6 +271,7 @@ def _is_known(argument: Any) -> bool:
     return not _is_of_the_kernel(argument)
 
 
+@functools.lru_cache(maxsize=256)
 def _loops(tree: ast.AST) -> bool:
     return any(isinstance(node, ast.For | ast.While) for node in ast.walk(tree))
 

@@ -37,6 +37,8 @@ class TraceContext:
     write_logs: those of the open regions, the outermost first (see `frontend.regions`).
     free_names: the names outside the application that were read.
     oversights: warnings by their class and place (see `frontend.oversights`).
+    is_sketch: whether only what is computed is asked for: accesses get no guards, loops carry
+        nothing, and all blocks keep their names.
     """
 
     definition: KernelDefinition
@@ -51,6 +53,7 @@ class TraceContext:
     write_logs: list = field(default_factory=list)
     free_names: list[FreeName] = field(default_factory=list)
     oversights: dict[tuple[type[Warning], ir.SourceLocation | None], str] = field(default_factory=dict)
+    is_sketch: bool = False
 
     evaluate: ClassVar[Callable[..., Any]]
     run: ClassVar[Callable[..., Any]]
@@ -58,7 +61,9 @@ class TraceContext:
     call: ClassVar[Callable[..., Any]]
 
     @classmethod
-    def create(cls, definition: KernelDefinition, specialisation: Specialisation) -> TraceContext:
+    def create(
+        cls, definition: KernelDefinition, specialisation: Specialisation, is_sketch: bool = False
+    ) -> TraceContext:
         """Make the context of a kernel's specialisation, with all that is known of its sizes."""
         bindings = specialisation.bindings()
         sources = (parameter.source for parameter in definition.parameters)
@@ -67,11 +72,12 @@ class TraceContext:
         facts = specialisation.facts(sorted(names))
         wide = any(argument.wide for argument in specialisation.arguments)
         builder = Builder(facts, dtypes.int64 if wide else dtypes.int32, frozenset(names).union(definition.symbols))
-        context = cls(definition, specialisation, builder, bindings)
+        context = cls(definition, specialisation, builder, bindings, is_sketch=is_sketch)
         for axis, size in zip(context.axes, context.grid, strict=True):
             builder.facts = builder.facts.bind(axis, 0, size - 1)
-        builder.facts = context._within_all_outermost()
-        builder.facts = context._with_padding()
+        if not is_sketch:
+            builder.facts = context._within_all_outermost()
+            builder.facts = context._with_padding()
         return context
 
     def assume_equal(self, left: Expr, right: Expr) -> None:
@@ -151,7 +157,8 @@ class TraceContext:
     def _sized(self, size: Any) -> Expr:
         """Return a size; a number that is computed from chosen blocks remembers which."""
         number, own = self.number(size), as_expr(size)
-        is_chosen = number.is_constant and not own.variables.isdisjoint(self.definition.meta_symbols)
+        named = self.definition.symbols if self.is_sketch else self.definition.meta_symbols
+        is_chosen = number.is_constant and not own.variables.isdisjoint(named)
         return chosen(number, own) if is_chosen else number
 
     @cached_property

@@ -7,7 +7,7 @@ until their types stop widening. The operations of all rounds but the last are d
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ninetoothed import ir
@@ -85,12 +85,15 @@ class TracedLoop:
 
     def leave(self, context: TraceContext) -> tuple[ir.Carried, ...]:
         """Give the variables their values after the loop, and return what it carries."""
-        return ir.Carried.of(*self.inside, define_results(context, self.types, self.write_log, self.body))
+        results = define_results(context, self.types, self.write_log, self.body)
+        return () if context.is_sketch else ir.Carried.of(*self.inside, results)
 
 
 def loop(context: TraceContext, body: Callable[[], Any], variable: str | None = None) -> TracedLoop:
     """Trace a loop body until the types of its variables settle."""
     traced = _first_round(context, body)
+    if context.is_sketch and all(isinstance(traced.write_log[cell], Value) for cell in traced.widened):
+        return replace(traced, types=traced.widened)  # Tiles decide on nothing: another round would be like it.
     stores = may_write(traced.body)
     if stores:
         context.forget_loads()

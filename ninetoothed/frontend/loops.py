@@ -91,7 +91,7 @@ def _counted(
         context.run(scope, node.body)
 
     traced = loop(context, body, variable)
-    merge = None if merge is None else trace_merge(context, merge, traced)
+    merge = None if merge is None or context.is_sketch else trace_merge(context, merge, traced)
     carried, bindings = traced.leave(context), context.builder.bindings(start, stop, step)
     bounds = start, stop, step, bindings
     context.builder.emit(ir.For(carried, traced.body, variable, *bounds, hints, merge, location=location))

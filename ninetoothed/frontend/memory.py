@@ -19,7 +19,7 @@ from ninetoothed.frontend.numbers import holds, numeric
 from ninetoothed.frontend.values import Dimension, SourceRef, TileRef
 from ninetoothed.guards import Guard
 from ninetoothed.ir import Access, Lane, TileType, Value
-from ninetoothed.lowering import lower, with_axes
+from ninetoothed.lowering import Location, lower, source_indices, with_axes
 from ninetoothed.operands import shape_text
 from ninetoothed.specialisation import ArgumentClass
 from ninetoothed.tiling import cut_alike
@@ -121,7 +121,11 @@ def _located(
     key = (parameter, levels)
     if key not in context.locations:
         names = tuple(lane.name for lane in lanes)
-        context.locations[key] = lower(context.arrangements[parameter], levels, context.facts, lanes=names)
+        arrangement = context.arrangements[parameter]
+        if context.is_sketch:
+            context.locations[key] = Location(source_indices(arrangement, levels, None), ())
+        else:
+            context.locations[key] = lower(arrangement, levels, context.facts, lanes=names)
     location = context.locations[key]
     guards = (*before, *location.guards)
     edges = () if is_gathered else location.edges  # Lanes that tiles of indices reach for count.

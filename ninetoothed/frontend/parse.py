@@ -226,6 +226,7 @@ def assigned_names(tree: ast.AST) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
+@functools.lru_cache(maxsize=256)
 def returns_value(tree: ast.AST) -> bool:
     """Tell whether a function returns a value somewhere; functions inside it do not count."""
     pending = [tree]

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import ast
-import contextlib
-import functools
 import types
 from collections.abc import Callable, Iterable, Iterator
 from difflib import get_close_matches
@@ -14,12 +12,11 @@ from ninetoothed import language
 from ninetoothed.errors import ApplicationError, EmptyKernelWarning
 from ninetoothed.frontend import between, remedies
 from ninetoothed.frontend.oversights import warn_at
-from ninetoothed.frontend.parse import ParsedFunction, assigned_names, is_foreign, parse, parse_application, unwrap
-from ninetoothed.frontend.values import MEMORY_ATTRIBUTES, name_of
+from ninetoothed.frontend.parse import ParsedFunction, assigned_names, parse, parse_application, unwrap
+from ninetoothed.frontend.values import MEMORY_ATTRIBUTES
 from ninetoothed.ir import SourceLocation
 from ninetoothed.language.functions import (
     FUNCTIONS,
-    Function,
     arithmetic,
     elementwise,
     random,
@@ -182,38 +179,6 @@ def roams(application: Callable[..., Any], parameter: str) -> bool:
 
 def _texts(application: Callable[..., Any], kind: type[ast.expr]) -> Iterator[str]:
     return (ast.unparse(node) for node in ast.walk(parse_application(application).tree) if isinstance(node, kind))
-
-
-def multiplies(application: Callable[..., Any]) -> bool:
-    """Tell whether an application, or one of its helpers, multiplies matrices: by `@`, `ntl.dot`, or a method `dot`.
-
-    Helpers that have no source are left to the call, which names them.
-    """
-    pending, seen = [parse_application(application)], set()
-    while pending:
-        parsed = pending.pop()
-        seen.add(parsed.function)
-        for node in (node for part in parsed.body for node in ast.walk(part)):
-            if isinstance(node, ast.BinOp | ast.AugAssign) and isinstance(node.op, ast.MatMult):
-                return True
-            if not isinstance(node, ast.Name | ast.Attribute):
-                continue
-            callee = _resolved(parsed, node)
-            named = getattr(node, "attr", "") if callee is _UNKNOWN else _name_in_language(callee)
-            if named == "dot":
-                return True
-            function = unwrap(callee.func if isinstance(callee, functools.partial) else callee)
-            is_helper = isinstance(function, types.FunctionType) and not named and not is_foreign(function)
-            if is_helper and function not in seen:
-                with contextlib.suppress(ApplicationError):
-                    pending.append(parse(function))
-    return False
-
-
-def _name_in_language(callee: Any) -> str:
-    """Return the name of a function of the language, ours or Triton's; "" for any other."""
-    is_ours = isinstance(callee, Function) or (getattr(callee, "__module__", None) or "").startswith("triton.")
-    return name_of(callee) if is_ours else ""
 
 
 def _error(name: str, message: str, place: SourceLocation) -> ApplicationError:

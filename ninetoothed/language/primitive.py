@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal, Protocol
 
 from ninetoothed.dtypes import (
@@ -256,18 +257,18 @@ class Primitive:
             return f"`{self.name}` works on GPUs only, not on the CPU; call the kernel with CUDA tensors"
         return lacking(self.gaps, types, backend, architecture, f"`{self.name}` of ")
 
-    @property
+    @cached_property
     def is_elementwise(self) -> bool:
         """Tell whether each lane of the results comes from the same lane of every operand."""
         return isinstance(self.axes, str) and self.axes.endswith("... -> ...")
 
-    @property
+    @cached_property
     def is_map(self) -> bool:
         """Tell whether it only maps lanes to lanes, so that any part of a tile can be computed alone."""
         is_of_tiles = bool(self.operands) and not any(place.is_scalar for place in self.operands)
         return self.is_elementwise and self.effect is Effect.NONE and is_of_tiles
 
-    @property
+    @cached_property
     def is_comparison(self) -> bool:
         """Tell whether it compares pairs of numbers."""
         return self.is_map and [place.type.classes for place in self.results] == [("int1",)]
@@ -278,12 +279,12 @@ class Primitive:
         types = [(dtype,) * len(self.operands) for dtype in (float32, float64, float16, int64)]
         return self.is_map and [self.takes(each, each[:1]) for each in types] == [True, True, False, False]
 
-    @property
+    @cached_property
     def computes_indices(self) -> bool:
         """Tell whether it computes an integer from integers, lane by lane."""
         return self.is_map and self.takes((int64,) * len(self.operands), (int64,))
 
-    @property
+    @cached_property
     def moves_lanes(self) -> bool:
         """Tell whether it only moves the lanes of one tile: with elements of any type there is no more to do."""
         is_one = len(self.operands) == len(self.results) == 1 and self.operands[0].type.classes == ("any",)

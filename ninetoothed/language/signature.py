@@ -19,7 +19,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 
 from ninetoothed.dtypes import ALL, BY_NAME, DType, PointerType
 
@@ -56,14 +56,14 @@ class TypePattern:
             raise ValueError(f"{text!r} is no type; classes are {', '.join(sorted(CLASSES))}")
         return cls(classes, variable, relation)
 
-    @property
+    @cached_property
     def types(self) -> frozenset[ElementType]:
         """The element types of its classes."""
         return frozenset(dtype for dtype in ALL if any(CLASSES[name](dtype) for name in self.classes))
 
     def matches(self, dtype: ElementType, found: dict[str, ElementType]) -> bool:
         """Tell whether a type fits, where variables stand for those `found` so far; adds its own."""
-        if self.classes and not any(CLASSES[name](dtype) for name in self.classes):
+        if self.classes and not self._is_of_classes(dtype):
             return False
         if self.classes and not self.relation:
             if self.variable:
@@ -73,6 +73,10 @@ class TypePattern:
         if self.relation == "*":
             return isinstance(known, PointerType) and known.element == dtype
         return known is not None and (known.bits == dtype.bits if self.relation else known == dtype)
+
+    def _is_of_classes(self, dtype: ElementType) -> bool:
+        is_plain = isinstance(dtype, DType)
+        return dtype in self.types if is_plain else any(CLASSES[name](dtype) for name in self.classes)
 
     def given(self, found: Mapping[str, ElementType]) -> ElementType | None:
         """Return the only type that fits, where variables stand for those `found`; None where several do."""

@@ -10,8 +10,9 @@ from ninetoothed.arrangement import Size
 from ninetoothed.definition import KernelDefinition, KernelParameter
 from ninetoothed.errors import ArgumentError
 from ninetoothed.expr import as_expr
+from ninetoothed.expr.sizes import power_below
 from ninetoothed.runtime.arguments import BoundCall, problem
-from ninetoothed.symbol import plain_name
+from ninetoothed.symbol import Symbol, plain_name
 
 if TYPE_CHECKING:
     from ninetoothed.runtime.specialise_plan import SpecialisationPlan
@@ -88,3 +89,13 @@ def _one_tensor(definition: KernelDefinition, parameter: KernelParameter, what: 
 def _twins(definition: KernelDefinition, parameter: KernelParameter) -> list[str]:
     """List the parameters that one Tensor stands for, this one among them."""
     return [each.name for each in definition.parameters if each.source.strides == parameter.source.strides]
+
+
+def within(symbol: Symbol, wanted: int) -> int:
+    """Return the value within a symbol's bounds that is nearest to `wanted`: a power of two where it asks for one."""
+    low, high = symbol.lower_bound or 1, symbol.upper_bound or 2**20
+    value = min(max(wanted, low), high)
+    if symbol.power_of_two and value & (value - 1):
+        below, above = power_below(value), 2 * power_below(value)
+        value = above if below < low <= above <= high else below if below >= low else value
+    return value

@@ -380,12 +380,12 @@ def test_sums_of_nothing_are_stored():
 def test_products_reach_tensor_cores(of, application, sides, operands):
     """Their operands are transposed, and still they are products to the selection of schedules."""
     kernel = ninetoothed.make(gradient_arrangement(mm.arrangement, of), application, (Tensor(2), Tensor(2), Tensor(2)))
-    pattern = pattern_of(kernel.definition)
+    matrix = torch.empty(4096, 4096, dtype=torch.bfloat16)
+    variant = dispatch.Launcher(kernel.definition).trace((matrix,) * 3, {}, machine.H200)
+    pattern = pattern_of(kernel.definition, variant.selection.specialisation)
     assert (pattern.rows, pattern.columns) == tuple(map(str, sides)) and pattern.operands == operands
     pytest.importorskip("triton")
-    matrix = torch.empty(4096, 4096, dtype=torch.bfloat16)
-    launcher = dispatch.Launcher(kernel.definition)
-    compiled = executable.GpuExecutable.compile(kernel.definition, launcher.trace((matrix,) * 3, {}, machine.H200))
+    compiled = executable.GpuExecutable.compile(kernel.definition, variant)
     assert "wgmma" in compiled.asm["ptx"] and "cp.async.bulk.tensor" in compiled.asm["ptx"] and compiled.spills == 0
 
 

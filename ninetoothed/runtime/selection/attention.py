@@ -101,7 +101,7 @@ def _overlapped(problem: TuningProblem, pattern: AttentionPattern, machine: Mach
     are_many = problem.programs(blocks) >= machine.multiprocessors
     schedule = problem.schedule(blocks, 4, 2)
     is_allowed = (schedule.num_warps, schedule.num_stages) == (4, 2)
-    if is_whole and is_long and are_many and is_allowed and not pattern.row_vectors:
+    if is_whole and is_long and are_many and is_allowed and not pattern.has_row_vectors:
         yield replace(schedule, overlaps=True, most_spilled=MOST_SHARED)
 
 
@@ -115,8 +115,8 @@ def _shared_memory(
     problem: TuningProblem, pattern: AttentionPattern, rows: int, keys: int, width: int, stages: int
 ) -> int:
     """Return the bytes for the queries, and for the keys and values of all stages."""
-    kept = pattern.row_tiles - pattern.accumulators
-    return problem.bits(pattern.query) // 8 * width * (kept * rows + 2 * problem.stages(stages) * keys) + RESERVED
+    held = pattern.scores * rows + 2 * problem.stages(stages) * keys
+    return problem.bits(pattern.query) // 8 * width * held + RESERVED
 
 
 def _fine_shapes(
@@ -124,33 +124,26 @@ def _fine_shapes(
 ) -> Iterator[_Shape]:
     """Yield shapes for wgmma: a warp group each, so that the products of one hide the exponentials of another.
 
-    Of wide tiles it takes twice the rows, which halves what is copied for each. A flag that is set (a mask, a diagonal)
-    costs registers for each score, and tiles that are looked at in part.
+    Of wide tiles it takes twice the rows, which halves what is copied for each. A mask or a diagonal costs registers
+    for each score, and tiles that are looked at in part.
     """
     if not machine.generation.has_wgmma or problem.bits(pattern.query) > 16 or width > 128:
         return
-    is_flagged = _is_flagged(problem)
     if width > 64:
         are_many = problem.programs({pattern.rows: 128}) >= 2 * machine.multiprocessors
-        if rows == 128 and are_many and not is_flagged and not pattern.row_vectors:
+        if rows == 128 and are_many and not pattern.is_masked and not pattern.has_row_vectors:
             yield _Shape(rows, 64, 2, 4)
         yield _Shape(min(rows, 64), 64, 3)
     else:
-        yield _Shape(min(rows, 64), 64, 3) if is_flagged else _Shape(min(rows, 64), 128, 2)
-
-
-def _is_flagged(problem: TuningProblem) -> bool:
-    """Tell whether a flag is set: a mask, a diagonal."""
-    return any(argument.value is True for argument in problem.specialisation.arguments)
+        yield _Shape(min(rows, 64), 64, 3) if pattern.is_masked else _Shape(min(rows, 64), 128, 2)
 
 
 def _gradients(problem: TuningProblem, pattern: AttentionPattern, machine: Machine, width: int) -> Iterator[Schedule]:
     """Yield blocks for gradients: a warp for 16 rows, or eight where those lack the registers."""
-    is_flagged = any(argument.value for argument in problem.specialisation.arguments)
-    most = machine.generation.gradient_registers[is_flagged]
+    most = machine.generation.gradient_registers[pattern.is_masked]
     extent = max(power_above(problem.extent(pattern.rows)), 16)
     general = (_Shape(m, n, 3) for m, n in ((128, 64), (128, 32), (64, 64), (64, 32), (32, 32), (16, 16)))
-    for shape in (*_fine_gradients(problem, pattern, machine, width, is_flagged), *general):
+    for shape in (*_fine_gradients(problem, pattern, machine, width), *general):
         m, n = _blocks(problem, pattern, _Shape(min(shape.rows, extent), *shape[1:]))
         held, warp = m * (2 * n + pattern.accumulators * width), machine.generation.warp_size
         fitting = (warps for warps in (max(m // 16, 4), 8) if held // (warp * problem.warps(warps)) <= most)
@@ -164,7 +157,7 @@ def _gradients(problem: TuningProblem, pattern: AttentionPattern, machine: Machi
 
 
 def _fine_gradients(
-    problem: TuningProblem, pattern: AttentionPattern, machine: Machine, width: int, is_flagged: bool
+    problem: TuningProblem, pattern: AttentionPattern, machine: Machine, width: int
 ) -> Iterator[_Shape]:
     """Yield shapes for wgmma: a warp group each, several of which are resident, as timed on an H200.
 
@@ -175,7 +168,7 @@ def _fine_gradients(
     if width > 128:
         yield _Shape(64, 64, 2, 8, spilled=256) if pattern.accumulators > 1 else _Shape(128, 32, 3, 8, spilled=256)
     elif pattern.accumulators > 1:
-        yield _Shape(64, 32, 3, 4) if is_flagged else _Shape(64, 64, 3 if width <= 64 else 2, 4)
+        yield _Shape(64, 32, 3, 4) if pattern.is_masked else _Shape(64, 64, 3 if width <= 64 else 2, 4)
     else:
         yield _Shape(64, 64, 2, 4)
 

@@ -1,19 +1,25 @@
-"""The pattern of a kernel, read off its arrangement: which block sizes cut the grid, which a loop, what they multiply.
+"""The pattern of a kernel: which block sizes cut the grid, which a loop, and what its products multiply.
 
-Nothing is traced. A block size in a formula of the outermost level cuts the grid; one in a formula of a level below
-cuts a loop. Two tiles that share a loop's block size as their inner dimension are the operands of a matrix product.
+A block size in a formula of the outermost level cuts the grid; one in a formula of a level below cuts a loop. Products
+are read off a sketch of the program.
 """
 
 from __future__ import annotations
 
 import functools
 import itertools
+import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from ninetoothed import ir
 from ninetoothed.arrangement import Arrangement
 from ninetoothed.definition import KernelDefinition
 from ninetoothed.expr import Expr, FloorDiv, Max, Min, as_expr, const
+from ninetoothed.frontend.values import origin
+from ninetoothed.passes.products import Feed, Product, products
+from ninetoothed.runtime.sketches import sketch_of
+from ninetoothed.specialisation import Specialisation
 
 
 @dataclass(frozen=True)
@@ -32,12 +38,14 @@ class Pattern:
     grid: the shape of the outermost level.
     extents: the number of elements that each block size cuts into blocks.
     loops: the number of steps of each loop, by the block size that cuts it.
+    multiplies: whether matrices are multiplied.
     """
 
     tiles: tuple[LoadedTile, ...]
     grid: tuple[Expr, ...]
     extents: Mapping[str, Expr]
     loops: Mapping[str, Expr]
+    multiplies: bool
 
 
 @dataclass(frozen=True)
@@ -45,7 +53,8 @@ class ProductPattern(Pattern):
     """A matrix product of tiles (rows, depth) and (depth, columns), named by block sizes; a loop cuts the depth.
 
     lhs, rhs: the positions of the operands among the parameters. stacked: how many matrices a tile of `rhs` has, whose
-    columns lie side by side in the product.
+    columns lie side by side in the product. gathered: the operands whose rows or columns lie apart in memory.
+    has_windows: whether those of an operand overlap in memory.
     """
 
     rows: str
@@ -53,7 +62,9 @@ class ProductPattern(Pattern):
     depth: str
     lhs: int
     rhs: int
-    stacked: int = 1
+    stacked: int
+    gathered: frozenset[int]
+    has_windows: bool
 
     @property
     def operands(self) -> tuple[int, int]:
@@ -63,34 +74,38 @@ class ProductPattern(Pattern):
 
 @dataclass(frozen=True)
 class AttentionPattern(Pattern):
-    """Tiles (rows, width) against a loop over tiles (keys, width): two products a step, or more for gradients.
+    """Tiles (rows, width) against a loop over tiles (keys, width): products of which others take the results.
 
-    rows, keys: names of block sizes. query: the position of the parameter whose rows these are. row_tiles: how many
-    tiles have so many rows and a width: a half of them is read, the other accumulated. row_vectors: how many have a
-    number for each row.
+    rows, keys: names of block sizes. query: the position of the parameter whose rows these are. scores: how many
+    products have tiles of (rows, keys): more than one for gradients. accumulators: how many tiles (rows, width) are
+    accumulated. has_row_vectors: whether a parameter has a number for each row. is_masked: whether scores are chosen
+    by a condition, or meet a tile of as many numbers.
     """
 
     rows: str
     keys: str
     width: Expr
     query: int
-    row_tiles: int
-    row_vectors: int
-
-    @property
-    def accumulators(self) -> int:
-        """The number of tiles (rows, width) that are accumulated."""
-        return self.row_tiles // 2
+    scores: int
+    accumulators: int
+    has_row_vectors: bool
+    is_masked: bool
 
     @property
     def is_gradient(self) -> bool:
-        """Tell whether scores and their gradients are computed, from further tiles of as many rows."""
-        return self.row_tiles > 2
+        """Tell whether scores and their gradients are computed."""
+        return self.scores > 1
+
+
+def pattern_of(definition: KernelDefinition, specialisation: Specialisation) -> Pattern:
+    """Return the pattern of a kernel in a class of calls."""
+    work, program = _work_of(definition), sketch_of(definition, specialisation)
+    return work if program is None else _classified(work, definition, program)
 
 
 @functools.lru_cache(maxsize=8)
-def pattern_of(definition: KernelDefinition) -> Pattern:
-    """Return the pattern of a kernel's arrangement."""
+def _work_of(definition: KernelDefinition) -> Pattern:
+    """Return what the arrangement of a kernel tells of its work."""
     used = [
         (i, p) for i, p in enumerate(definition.parameters) if p.touched and p.source.ndim and not p.source.constexpr
     ]
@@ -108,7 +123,7 @@ def pattern_of(definition: KernelDefinition) -> Pattern:
     for name in _uncut(tiles, [parameter.arrangement for _, parameter in used]) & blocks:
         extents.setdefault(name, const(1))
     grid = tuple(map(as_expr, used[0][1].outermost)) if used else ()
-    return _classified(Pattern(tiles, grid, extents, loops), blocks)
+    return Pattern(tiles, grid, extents, loops, multiplies=False)
 
 
 def _uncut(tiles: tuple[LoadedTile, ...], arrangements: Iterable[Arrangement]) -> frozenset[str]:
@@ -148,73 +163,111 @@ def _divisors(size: Expr) -> frozenset[str]:
     return found
 
 
-def _classified(pattern: Pattern, blocks: frozenset[str]) -> Pattern:
-    """Return a pattern as a product or an attention, if it is one."""
-    matrices = [_Matrix.of(tile, blocks) for tile in pattern.tiles if _is_matrix(tile)]
-    single = [each for each in matrices if each.stacked == 1]
-    return _product(pattern, matrices) or _attention(pattern, single) or pattern
-
-
-def _is_matrix(tile: LoadedTile) -> bool:
-    """Tell whether a tile has two dimensions, or is a stack of such, as many as a number says."""
-    return len(tile.shape) == 2 or (len(tile.shape) == 3 and tile.shape[0].is_constant)
+def _classified(work: Pattern, definition: KernelDefinition, program: ir.Program) -> Pattern:
+    """Return the work of a program as a product or an attention, if it is one."""
+    found = products(program)
+    reader = _Reader(replace(work, multiplies=bool(found)), definition, found)
+    patterns = itertools.chain(map(reader.product, found), map(reader.attention, found))
+    return next(filter(None, patterns), reader.work)
 
 
 @dataclass(frozen=True)
-class _Matrix:
-    """A tile of two dimensions: for each, the block size that it is, or None; and how many of them are stacked."""
+class _Reader:
+    """Reads patterns off the products of a kernel, in terms of its block sizes."""
 
-    tile: LoadedTile
-    rows: str | None
-    columns: str | None
-    stacked: int
+    work: Pattern
+    definition: KernelDefinition
+    products: tuple[Product, ...]
 
-    @classmethod
-    def of(cls, tile: LoadedTile, blocks: frozenset[str]) -> _Matrix:
-        *stacked, rows, columns = tile.shape
-        count = stacked[0].constant if stacked else 1
-        return cls(tile, _block_size(rows, blocks), _block_size(columns, blocks), count)
-
-    def sides(self, is_transposed: bool) -> tuple[str | None, str | None]:
-        """Return the block sizes of rows and columns, or of those of the transposed tile."""
-        return (self.columns, self.rows) if is_transposed else (self.rows, self.columns)
-
-
-def _block_size(size: Expr, blocks: frozenset[str]) -> str | None:
-    return next((name for name in size.variables & blocks if size == as_expr(name)), None)
-
-
-def _product(pattern: Pattern, matrices: list[_Matrix]) -> ProductPattern | None:
-    """Find tiles (rows, depth) and (depth, columns) of which a loop cuts the depth alone.
-
-    Operands may be stored transposed, as gradients have them; the tile that is (rows, columns) then tells which.
-    """
-    own = pattern.tiles, pattern.grid, pattern.extents, pattern.loops
-    results = {(each.rows, each.columns) for each in matrices}
-    orders = (False, False), (False, True), (True, False)
-    for (is_left, is_right), lhs, rhs in itertools.product(orders, matrices, matrices):
-        (rows, depth), (inner, columns) = lhs.sides(is_left), rhs.sides(is_right)
+    def product(self, found: Product) -> ProductPattern | None:
+        """Return a product of two tiles of which a loop cuts the depth alone; None for any other."""
+        lhs, rhs = map(_loaded, found.sides)
+        if lhs is None or rhs is None:
+            return None
+        stacked = [size.constant for size in _sizes(rhs, -1) if size.is_constant]
+        rows, depth = self.block(_sizes(lhs, -2)), self.block(_sizes(lhs, -1))
+        inner, columns = self.block(_sizes(rhs, -2)), self.block(_sizes(rhs, -1)[len(stacked) :])
         if rows is None or depth is None or columns is None or inner != depth:
-            continue
-        if (is_left or is_right) and (rows, columns) not in results:
-            continue
-        if depth in pattern.loops and rows not in pattern.loops and columns not in pattern.loops:
-            operands = lhs.tile.parameter, rhs.tile.parameter
-            return ProductPattern(*own, rows, columns, depth, *operands, rhs.stacked) if lhs.stacked == 1 else None
-    return None
+            return None
+        if depth not in self.work.loops or {rows, columns} & self.work.loops.keys():
+            return None
+        places = {self.position(feed): feed.operation.access for feed in (lhs, rhs)}
+        return ProductPattern(
+            **vars(self.work),
+            rows=rows,
+            columns=columns,
+            depth=depth,
+            lhs=self.position(lhs),
+            rhs=self.position(rhs),
+            stacked=math.prod(stacked),
+            gathered=frozenset(position for position, access in places.items() if _is_gathered(access)),
+            has_windows=any(map(_has_windows, places.values())),
+        )
+
+    def attention(self, found: Product) -> AttentionPattern | None:
+        """Return a product of weights that are made of scores, the products of queries and keys; None for others."""
+        inside = [each for each in self.products if each.loops[-1:] == found.loops[-1:]]
+        sums = [each for each in inside if any(map(each.takes, inside))]
+        scores = [each for each in inside if any(other.takes(each) for other in sums)] if found in sums else []
+        query, key = map(_loaded, scores[0].sides) if scores else (None, None)
+        if query is None or key is None:
+            return None
+        rows, keys, width = self.block(_sizes(query, -2)), self.block(_sizes(key, -1)), _sizes(query, -1)
+        if rows is None or keys is None or self.block(width) is not None:
+            return None
+        if keys not in self.work.loops or rows in self.work.loops:
+            return None
+        return AttentionPattern(
+            **vars(self.work),
+            rows=rows,
+            keys=keys,
+            width=math.prod(width, start=const(1)),
+            query=self.position(query),
+            scores=len(scores),
+            accumulators=len(sums),
+            has_row_vectors=any(tile.shape == (as_expr(rows), const(1)) for tile in self.work.tiles),
+            is_masked=any(map(_is_masked, self.products)),
+        )
+
+    def position(self, feed: Feed) -> int:
+        """Return the position of the parameter that is loaded."""
+        names = [parameter.name for parameter in self.definition.parameters]
+        return names.index(feed.load.access.parameter)
+
+    def block(self, sizes: list[Expr]) -> str | None:
+        """Return the block size that the only one of some sizes is; None where there is no such."""
+        names = self.definition.symbols if len(sizes) == 1 else ()
+        return next((name for name in names if sizes[0] == as_expr(self.definition.symbols[name])), None)
 
 
-def _attention(pattern: Pattern, matrices: list[_Matrix]) -> AttentionPattern | None:
-    """Find tiles (rows, width) and (keys, width) of which a loop cuts the keys alone, and nothing the width."""
-    own = pattern.tiles, pattern.grid, pattern.extents, pattern.loops
-    for query, key in itertools.product(matrices, matrices):
-        rows, keys = query.rows, key.rows
-        if rows is None or keys is None or query.columns is not None or key.columns is not None:
-            continue
-        if keys in pattern.loops and rows not in pattern.loops:
-            row_tiles = sum(
-                each.rows == rows and each.columns is None and each.tile.shape[1] != const(1) for each in matrices
-            )
-            row_vectors = sum(each.rows == rows and each.tile.shape[1] == const(1) for each in matrices)
-            return AttentionPattern(*own, rows, keys, query.tile.shape[1], query.tile.parameter, row_tiles, row_vectors)
-    return None
+def _sizes(feed: Feed, axis: int) -> list[Expr]:
+    """Return the sizes of a load that lie along an axis of what it feeds, over the names of block sizes; no ones."""
+    sizes = (origin(feed.load.result.type.shape[own]) for own in sorted(feed.axes[axis]))
+    return [size for size in sizes if size != 1]
+
+
+def _loaded(side: tuple[Feed, ...]) -> Feed | None:
+    """Return the load that feeds all of a side; None where a product feeds it, too."""
+    is_computed = any(feed.load is None for feed in side)
+    return None if is_computed else next((feed for feed in side if all(feed.axes)), None)
+
+
+def _is_masked(product: Product) -> bool:
+    """Tell whether what a product takes of another is chosen by a condition, or meets a tile of as many numbers."""
+    for side in product.sides:
+        if any(feed.load is None for feed in side):
+            is_chosen = any(step.function == "where" for feed in side if feed.load is None for step in feed.path)
+            return is_chosen or any(feed.load is not None and feed.fills for feed in side)
+    return False
+
+
+def _is_gathered(access: ir.Access) -> bool:
+    """Tell whether rows or columns of a tile lie apart in memory: an index is no multiple of a lane."""
+    names = [lane.name for lane in access.lanes]
+    return any(index.linear(names) is None for index in access.indices)
+
+
+def _has_windows(access: ir.Access) -> bool:
+    """Tell whether rows of a tile overlap in memory: lanes of both axes move one index."""
+    names = {lane.name for lane in access.lanes}
+    return any(len(index.variables & names) > 1 for index in access.indices)

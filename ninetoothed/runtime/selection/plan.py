@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 
 from ninetoothed.expr import const, var
 from ninetoothed.expr.sizes import power_above
@@ -42,6 +43,11 @@ class ProductProblem:
         """The length of the sums."""
         return self.problem.extent(self.pattern.depth)
 
+    @cached_property
+    def count_tiles(self) -> Callable[..., int]:
+        """Count the tiles that (name, block size) pairs make, once: many plans have the same."""
+        return cache(lambda *blocks: self.problem.programs(dict(blocks)))
+
     def stacked(self, name: str) -> int:
         """Return how many matrices lie side by side along a side of a tile."""
         return self.pattern.stacked if name == self.pattern.columns else 1
@@ -74,7 +80,7 @@ class ProductProblem:
     def _copy_rate(self, operand: int) -> float:
         if self.problem.has_odd_rows(operand):
             return self.costs.odd_copy
-        return self.costs.gather if self.problem.gathers(operand) else self.costs.copy
+        return self.costs.gather if operand in self.pattern.gathered else self.costs.copy
 
     def per_multiprocessor(self, programs: int) -> int:
         """Return the most of so many programs that one multiprocessor gets."""
@@ -121,7 +127,7 @@ class Plan:
     @cached_property
     def tiles(self) -> int:
         """The number of tiles."""
-        return self.product.problem.programs(self.blocks)
+        return self.product.count_tiles(*self.blocks.items())
 
     @property
     def steps(self) -> int:

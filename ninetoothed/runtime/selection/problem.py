@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from ninetoothed.definition import KernelDefinition
-from ninetoothed.expr.sizes import evaluate, power_above, power_below
+from ninetoothed.expr.sizes import evaluate, power_above
 from ninetoothed.runtime.selection.pattern import LoadedTile, Pattern, pattern_of
+from ninetoothed.runtime.sizes import within
 from ninetoothed.schedule import Schedule
 from ninetoothed.specialisation import Specialisation
 from ninetoothed.symbol import Symbol, plain_name
@@ -37,8 +38,8 @@ class TuningProblem:
 
     @cached_property
     def pattern(self) -> Pattern:
-        """The pattern of the kernel's arrangement."""
-        return pattern_of(self.definition)
+        """The pattern of the kernel."""
+        return pattern_of(self.definition, self.specialisation)
 
     @cached_property
     def values(self) -> dict[str, int]:
@@ -72,17 +73,6 @@ class TuningProblem:
     def is_exact(self, bits: int) -> bool:
         """Tell whether operands of so many bits are whole float32 numbers, which no tensor core multiplies."""
         return bits == 32 and self.specialisation.dot_precision == "highest"
-
-    def gathers(self, parameter: int) -> bool:
-        """Tell whether tiles of a parameter are gathered: dimensions that lie apart were flattened into one."""
-        return self._is_arranged_by(parameter, "flatten")
-
-    def has_windows(self, parameter: int) -> bool:
-        """Tell whether a parameter is cut into windows, which were raveled: rows of its tiles overlap in memory."""
-        return self._is_arranged_by(parameter, "ravel")
-
-    def _is_arranged_by(self, parameter: int, operation: str) -> bool:
-        return any(step.operation == operation for step in self.definition.parameters[parameter].arrangement.steps)
 
     def is_aligned(self, parameter: int) -> bool:
         """Tell whether each row of a tensor is known to start at a multiple of 8 elements: it is read in vectors."""
@@ -135,16 +125,6 @@ def aligned_tensors(definition: KernelDefinition, specialisation: Specialisation
     return frozenset(
         parameter.name for parameter, argument in arguments if argument.role == "tensor" and argument.aligned
     )
-
-
-def within(symbol: Symbol, wanted: int) -> int:
-    """Return the value within a symbol's bounds that is nearest to `wanted`: a power of two where it asks for one."""
-    low, high = symbol.lower_bound or 1, symbol.upper_bound or 2**20
-    value = min(max(wanted, low), high)
-    if symbol.power_of_two and value & (value - 1):
-        below, above = power_below(value), 2 * power_below(value)
-        value = above if below < low <= above <= high else below if below >= low else value
-    return value
 
 
 def nearest(given: tuple[int, ...] | None, wanted: int) -> int:

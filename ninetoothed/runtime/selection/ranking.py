@@ -16,9 +16,10 @@ from ninetoothed.expr.sizes import power_above, power_below
 from ninetoothed.runtime.selection.attention import attentions
 from ninetoothed.runtime.selection.machine import Machine
 from ninetoothed.runtime.selection.pattern import AttentionPattern, ProductPattern
-from ninetoothed.runtime.selection.problem import TuningProblem, within
+from ninetoothed.runtime.selection.problem import TuningProblem
 from ninetoothed.runtime.selection.products import products
 from ninetoothed.runtime.selection.rows import lanewise, on_cpu
+from ninetoothed.runtime.sizes import within
 from ninetoothed.schedule import DataParallel, Schedule
 from ninetoothed.specialisation import Specialisation
 from ninetoothed.symbol import Symbol
@@ -59,7 +60,7 @@ def candidates(
     ranked = tuple(dict.fromkeys(found)) or (lanewise(problem, gpu),)
     has_tiles = isinstance(problem.pattern, ProductPattern | AttentionPattern) and 0 not in sizes.values()
     use_tma = problem.aligned if has_tiles and gpu.generation.has_tma else frozenset[str]()
-    if isinstance(problem.pattern, ProductPattern) and any(map(problem.has_windows, problem.pattern.operands)):
+    if isinstance(problem.pattern, ProductPattern) and problem.pattern.has_windows:
         # A result that is stored by a descriptor makes products of windows slower by up to a half, as timed on an H200.
         use_tma &= {problem.definition.parameters[operand].name for operand in problem.pattern.operands}
     return tuple(replace(each, use_tma=use_tma) for each in ranked if use_tma or not each.overlaps)

@@ -10,7 +10,8 @@ from types import MappingProxyType
 from ninetoothed.expr.sizes import evaluate, power_above, power_below
 from ninetoothed.runtime.selection.machine import Machine
 from ninetoothed.runtime.selection.pattern import LoadedTile
-from ninetoothed.runtime.selection.problem import MOST_LANES, RESERVED, SHORTEST, TuningProblem, within
+from ninetoothed.runtime.selection.problem import MOST_LANES, RESERVED, SHORTEST, TuningProblem
+from ninetoothed.runtime.sizes import within
 from ninetoothed.schedule import DataParallel, Schedule
 
 # Lanes of all rows that one program computes side by side: enough for its warps to have two vectors a thread.
@@ -30,7 +31,7 @@ def lanewise(problem: TuningProblem, machine: Machine) -> Schedule:
     symbols, tiles = problem.definition.meta_symbols, _most_cut(problem)
     warp, vector_bits = machine.generation.warp_size, machine.generation.vector_bits
     bits = max([problem.bits(tile.parameter) for tile in tiles], default=32)
-    if problem.definition.multiplies:
+    if problem.pattern.multiplies:
         return _products(problem, machine)
     # The lanes of a tile, the block sizes to be chosen aside.
     fixed = max([problem.lanes(tile, dict.fromkeys(symbols, 1)) for tile in tiles], default=1)

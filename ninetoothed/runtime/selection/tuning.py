@@ -28,7 +28,7 @@ from ninetoothed.runtime.build import assembler, disk_cache
 from ninetoothed.runtime.call_cache import unguarded
 from ninetoothed.runtime.selection.machine import Machine
 from ninetoothed.runtime.selection.measuring import Clock, compile_all, fastest, preserved
-from ninetoothed.runtime.selection.problem import within
+from ninetoothed.runtime.sizes import within
 from ninetoothed.runtime.specialise_plan import SpecialisationPlan
 from ninetoothed.schedule import Schedule
 

@@ -172,7 +172,7 @@ def interpret(kernel, arguments, gpu=machine.H200, blocks=None, **changes):
 
 def _candidates(blocks):
     def candidates(definition, specialisation, sizes, gpu):
-        pattern = pattern_of(definition)
+        pattern = pattern_of(definition, specialisation)
         named = zip((pattern.rows, pattern.columns, pattern.depth), blocks, strict=True)
         return (Schedule(tuple(sorted(named)), use_tma=aligned_tensors(definition, specialisation)),)
 

@@ -150,7 +150,8 @@ def test_parts_of_small_tiles_are_read_at_once():
     pytest.importorskip("triton")
     kernel = mm.make()
     variant = traced(kernel, halves(512, 8192), halves(8192, 512), halves(512, 512))
-    chosen, pattern = variant.selection.schedule, pattern_of(kernel.definition)
+    chosen = variant.selection.schedule
+    pattern = pattern_of(kernel.definition, variant.selection.specialisation)
     area = chosen.blocks[pattern.rows] * chosen.blocks[pattern.columns]
     assert isinstance(chosen.sharing, SplitK) and area <= 64 * 128
     vectors = area // (32 * chosen.num_warps) // 4

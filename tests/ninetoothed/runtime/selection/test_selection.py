@@ -18,32 +18,42 @@ from ninetoothed.runtime.selection.problem import SHORTEST
 from ninetoothed.runtime.sizes import measure
 from ninetoothed.schedule import DataParallel, Persistent, StreamK
 from ninetoothed_ops.kernels import (
-    add,
-    addmm,
-    bmm,
     conv2d,
     mm,
-    rms_norm,
     rope,
     sdpa,
     sdpa_backward_key_value,
     sdpa_backward_query,
-    silu,
     softmax,
 )
 from tests.ninetoothed.products import blocked
+from tests.ninetoothed_ops.kernels import calls
 
+# What kernels take besides, where they are asked to.
+MORE = {
+    "is_capped": 2.0,
+    "has_lengths": torch.empty(4, dtype=torch.int64),
+    "has_sinks": torch.empty(1, 1, 1, 1).expand(4, 16, 4096, 1),
+}
 GPUS = (machine.A100, machine.H100, machine.H200, machine.B200)
+
+
+def classified(kernel, *arguments):
+    """The class of a call, and its sizes rounded."""
+    launcher = dispatch.launcher_of(kernel)
+    call, place = check(kernel.definition, bind(kernel.definition, arguments, {}))
+    values = measure(launcher.plan, call)
+    sizes = {name: ranking.rounded(values[name]) for name in launcher.plan.sizes & values.keys()}
+    return specialise.specialise(launcher.plan, call, values, place), sizes
 
 
 def chosen(kernel, *arguments, gpu=machine.H200):
     """All candidates for a call, the best first."""
-    launcher = dispatch.launcher_of(kernel)
-    call, place = check(kernel.definition, bind(kernel.definition, arguments, {}))
-    values = measure(launcher.plan, call)
-    specialisation = specialise.specialise(launcher.plan, call, values, place)
-    sizes = {name: ranking.rounded(values[name]) for name in launcher.plan.sizes & values.keys()}
-    return ranking.candidates(kernel.definition, specialisation, sizes, gpu)
+    return ranking.candidates(kernel.definition, *classified(kernel, *arguments), gpu)
+
+
+def pattern(kernel, *arguments):
+    return pattern_of(kernel.definition, classified(kernel, *arguments)[0])
 
 
 def tensor(*shape, dtype=torch.float16):
@@ -56,22 +66,44 @@ def tensor(*shape, dtype=torch.float16):
 
 def product(m, n, k, dtype=torch.float16, gpu=machine.H200):
     kernel = mm.make()
-    best = chosen(kernel, tensor(m, k, dtype=dtype), tensor(k, n, dtype=dtype), tensor(m, n, dtype=dtype), gpu=gpu)[0]
-    pattern = pattern_of(kernel.definition)
-    return tuple(best.blocks[name] for name in (pattern.rows, pattern.columns, pattern.depth)), best
+    arguments = tensor(m, k, dtype=dtype), tensor(k, n, dtype=dtype), tensor(m, n, dtype=dtype)
+    best, found = chosen(kernel, *arguments, gpu=gpu)[0], pattern(kernel, *arguments)
+    return tuple(best.blocks[name] for name in (found.rows, found.columns, found.depth)), best
+
+
+PRODUCTS = ("mm", "addmm", "bmm", "conv2d", "linear_swiglu", "linear_rope_into_cache")
+PRODUCTS += ("conv2d_backward_input", "conv2d_backward_weight")
+ATTENTIONS = ("sdpa", "sdpa_capped", "sdpa_backward_query", "sdpa_backward_key_value")
+
+
+@pytest.mark.parametrize("name", (*calls.NAMES, *calls.OPTIONS, *calls.GRADIENTS))
+def test_what_a_kernel_does_is_recognised(name):
+    kernel, arguments = calls.large(name)
+    kind = ProductPattern if name in PRODUCTS else AttentionPattern if name in ATTENTIONS else Pattern
+    found = pattern(kernel, *arguments)
+    assert type(found) is kind and found.multiplies == (kind is not Pattern)
 
 
 @pytest.mark.parametrize(
-    "kernel", (mm.make(), addmm.make(), bmm.make(), conv2d.make()), ids=lambda kernel: kernel.__name__
+    "options, masking, is_causal, is_masked",
+    (
+        ({}, sdpa.NO_MASK, False, False),
+        ({}, sdpa.NO_MASK, True, True),
+        ({}, sdpa.BOOLEAN_MASK, False, True),
+        ({}, sdpa.ADDITIVE_MASK, False, True),
+        ({"is_eager": True}, sdpa.NO_MASK, False, False),
+        ({"is_eager": True}, sdpa.BOOLEAN_MASK, False, True),
+        ({"is_capped": True}, sdpa.NO_MASK, False, False),
+        ({"has_sinks": True}, sdpa.NO_MASK, False, False),
+        ({"has_lengths": True}, sdpa.NO_MASK, False, True),
+    ),
 )
-def test_products_are_recognised(kernel):
-    assert isinstance(pattern_of(kernel.definition), ProductPattern)
-
-
-def test_attention_is_recognised_and_other_kernels_are_neither():
-    assert isinstance(pattern_of(sdpa.make().definition), AttentionPattern)
-    for kernel in (add.make(1), silu.make(1), softmax.make(2), rms_norm.make(2), rope.make()):
-        assert type(pattern_of(kernel.definition)) is Pattern
+def test_attention_takes_short_steps_where_scores_are_masked_and_no_flag_counts(options, masking, is_causal, is_masked):
+    x = tensor(4, 16, 4096, 64)
+    mask = tensor(4, 16, 4096, 4096, dtype=torch.bool if masking == sdpa.BOOLEAN_MASK else x.dtype)
+    more = [value for name, value in MORE.items() if name in options]
+    best = chosen(sdpa.make(**options), x, x, x, mask, 0.1, x, masking, is_causal, *more)[0]
+    assert (*best.blocks.values(), best.num_stages) == ((64, 64, 3) if is_masked else (64, 128, 2))
 
 
 def test_large_products_of_halves_take_large_tiles():
@@ -133,8 +165,9 @@ class TestProductsOfHalvesOnHopper:
 
     def test_not_where_a_tile_is_a_side_of_the_product(self):
         """In place, as in `x = x @ w`, a quarter would be stored while others still read the rows."""
-        columns = pattern_of(mm.make().definition).columns
-        candidates = chosen(mm.make(), tensor(40000, 256), tensor(256, 256), tensor(40000, 256))
+        arguments = tensor(40000, 256), tensor(256, 256), tensor(40000, 256)
+        columns = pattern(mm.make(), *arguments).columns
+        candidates = chosen(mm.make(), *arguments)
         assert {each.blocks[columns] for each in candidates if subtile_stages(each)} == {128}
 
     @pytest.mark.parametrize("num_stages", (1, 2, 9))
@@ -164,9 +197,9 @@ class TestProductsOfHalvesOnHopper:
     def test_all_candidates_fit(self):
         for m, n, k in itertools.product((1, 100, 4096), repeat=3):
             arguments = tensor(m, k), tensor(k, n), tensor(m, n)
-            pattern = pattern_of(mm.make().definition)
+            found = pattern(mm.make(), *arguments)
             for each in chosen(mm.make(), *arguments):
-                rows, columns, depth = (each.blocks[name] for name in (pattern.rows, pattern.columns, pattern.depth))
+                rows, columns, depth = (each.blocks[name] for name in (found.rows, found.columns, found.depth))
                 stored = rows * columns if each.programs else 0
                 assert each.num_stages * (rows + columns) * depth * 2 + stored <= machine.H200.shared_memory
                 assert rows * columns // (32 * each.num_warps) <= 128 and each.use_tma
@@ -251,7 +284,7 @@ def test_a_dimension_of_one_element_gets_the_smallest_block():
     smallest = conv2d.make(filters=1).definition.meta_symbols
     for gpu in (None, *GPUS):
         best = chosen(depthwise, *arguments, gpu=gpu)[0]
-        columns = pattern_of(depthwise.definition).columns
+        columns = pattern(depthwise, *arguments).columns
         least = smallest[columns].lower_bound or 1
         assert best.blocks[columns] == (least if gpu is None else max(least, SHORTEST)), gpu
 
@@ -311,8 +344,8 @@ def test_attention_fits_registers(gpu, width):
     q, mask = tensor(4, 16, 4096, width), tensor(4, 16, 4096, 4096)
     kernel = sdpa.make()
     best = chosen(kernel, q, q, q, mask, 0.1, q, 0, True, gpu=gpu)[0]
-    pattern = pattern_of(kernel.definition)
-    m, n = best.blocks[pattern.rows], best.blocks[pattern.keys]
+    found = pattern(kernel, q, q, q, mask, 0.1, q, 0, True)
+    m, n = best.blocks[found.rows], best.blocks[found.keys]
     assert m in (64, 128) and n >= 32 and best.num_warps in (4, 8)
     tasks = 2 if best.overlaps else 1  # of so many warps each
     assert m * (2 * n + width) // (32 * best.num_warps * tasks) <= 200
@@ -461,8 +494,9 @@ def test_products_in_helpers_are_those_of_the_text():
 @pytest.mark.parametrize("shape, warps", (((128, 256, 64), 8), ((64, 64, 32), 4), ((16, 64, 64), 4)))
 def test_products_of_tiles_given_as_numbers_get_one_warp_group_or_two(shape, warps):
     kernel = ninetoothed.make(blocked(*shape), mm.application, (Tensor(2), Tensor(2), Tensor(2)))
-    assert type(pattern_of(kernel.definition)) is Pattern
-    (best,) = chosen(kernel, *(tensor(4096, 4096) for _ in range(3)))
+    arguments = [tensor(4096, 4096) for _ in range(3)]
+    assert type(pattern(kernel, *arguments)) is Pattern
+    (best,) = chosen(kernel, *arguments)
     assert (best.num_warps, best.sharing) == (warps, DataParallel())
 
 

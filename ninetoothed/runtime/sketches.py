@@ -1,0 +1,37 @@
+"""Keep one sketch of a kernel and its constexprs, from which its pattern is read before blocks are chosen."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import replace
+
+from ninetoothed import frontend, ir
+from ninetoothed.definition import KernelDefinition
+from ninetoothed.errors import NineToothedError
+from ninetoothed.runtime.sizes import within
+from ninetoothed.specialisation import Specialisation
+
+# What blocks are taken to be, where they may be. Of tiles of fewer rows, kernels may choose other loops.
+BLOCK = 64
+
+
+def sketch_of(definition: KernelDefinition, specialisation: Specialisation) -> ir.Program | None:
+    """Return the sketch of a class of calls; None of one that is refused, of which tracing will say why."""
+    arguments = tuple(replace(each, wide=False, aligned=True) for each in specialisation.arguments)
+    blocks = {name: within(symbol, BLOCK) for name, symbol in definition.meta_symbols.items()}
+    known = Specialisation(arguments, specialisation.known, bounds=specialisation.bounds).with_numbers(blocks)
+    program = _sketch(definition, known)
+    if program is not None and not all(name.is_current for name in program.free_names):
+        _sketch.cache_clear()
+        program = _sketch(definition, known)
+    return program
+
+
+@functools.lru_cache(maxsize=64)
+def _sketch(definition: KernelDefinition, specialisation: Specialisation) -> ir.Program | None:
+    tensors = zip(definition.parameters, specialisation.arguments, strict=True)
+    ranks = {len(parameter.outermost) for parameter, argument in tensors if argument.role == "tensor"}
+    try:
+        return frontend.sketch(definition, replace(specialisation, shared_grid=len(ranks) == 1))
+    except NineToothedError:
+        return None
