@@ -28,7 +28,7 @@ from ninetoothed import ir
 from ninetoothed.dtypes import float32
 from ninetoothed.expr import Expr, Facts, const, simplify, var
 from ninetoothed.passes.operations import compared, is_dot, producers, replaced
-from ninetoothed.passes.reduction_match import SummedProduct, summed_products
+from ninetoothed.passes.products import SummedProduct, summed_products
 from ninetoothed.passes.trip_count import has_at_most
 
 # The most registers of a thread for totals: parts take as many again, and operands most of what is left.

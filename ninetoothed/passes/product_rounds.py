@@ -17,6 +17,7 @@ from ninetoothed import ir
 from ninetoothed.expr import Expr, var
 from ninetoothed.ir.rewriter import access_at
 from ninetoothed.passes.operations import is_dot, is_fold, producers, readers
+from ninetoothed.passes.products import Feeds
 from ninetoothed.passes.trip_count import is_at_least
 
 
@@ -94,7 +95,8 @@ def _taken_apart(
     if second not in dots or not is_dot(second):
         return None
     (first,) = (dot for dot in dots if dot is not second)
-    loads = [_loading(dot.operands[1], defined_by) for dot in (first, second)]
+    feeds = Feeds(loop.body)
+    loads = [_loading(dot.operands[1], feeds) for dot in (first, second)]
     is_inside = first.operands[0] in defined_by or second.operands[0] not in defined_by
     if is_inside or not all(loads) or any(isinstance(operation, ir.Load) for operation in _without(loop.body, *loads)):
         return None
@@ -136,15 +138,9 @@ def _is_plain(operation: ir.Operation) -> bool:
     return isinstance(operation, ir.Constant | ir.ScalarArgument | ir.Index)
 
 
-def _loading(value: ir.Value, defined_by: Mapping[ir.Value, ir.Operation]) -> ir.Block:
+def _loading(value: ir.Value, feeds: Feeds) -> ir.Block:
     """Return the load of a tile that is used as it is in memory, and what turns it; () where it is no such tile."""
-    match defined_by.get(value):
-        case ir.Load() as load:
-            return (load,)
-        case ir.Apply(function="permute", operands=(operand,)) as turn:
-            earlier = _loading(operand, defined_by)
-            return (*earlier, turn) if earlier else ()
-    return ()
+    return next(((feed.operation, *feed.path) for feed in feeds.of(value) if feed.is_turned), ())
 
 
 def _made_of(value: ir.Value, block: ir.Block) -> ir.Block:

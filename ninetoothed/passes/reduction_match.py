@@ -3,20 +3,16 @@
 total = zeros(...)                               peak, total = ...
 for k in range(n): total = total + f(k)          for k in ntl.range(n, merge=function): peak, total = f(k, peak, total)
 store(c, g(total))                               store(c, g(peak, total))
-
-And variables of a loop to which each round adds a product, `total = total + dot(a[k], b[k])`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
 
 from ninetoothed import ir
 from ninetoothed.dtypes import PointerType, float32
 from ninetoothed.expr import const
-from ninetoothed.passes.operations import is_dot, producers
+from ninetoothed.passes.operations import producers
 
 # Tiles of fewer elements are not worth it.
 FEWEST_ELEMENTS = 256
@@ -75,39 +71,3 @@ def _is_sum(loop: ir.For, before: ir.Block) -> bool:
 
 def _is_large(type: ir.TileType) -> bool:
     return type.dtype == float32 and math.prod(type.lanes) >= FEWEST_ELEMENTS
-
-
-@dataclass(frozen=True)
-class SummedProduct:
-    """A loop-carried variable to which each round adds a product, and which nothing else reads.
-
-    add: the operation that adds the product `dot`: the product itself where that takes an accumulator.
-    """
-
-    sum: ir.Carried
-    add: ir.Apply
-    dot: ir.Apply
-
-
-def summed_products(loop: ir.For, defined_by: Mapping[ir.Value, ir.Operation]) -> list[SummedProduct]:
-    """Match the variables of a loop that are sums of products. defined_by: the operations that define values."""
-    read = [value for operation in ir.walk(loop.body) for value in ir.operands(operation)] + [*loop.yields]
-    found = []
-    for each in loop.carried:
-        add = defined_by.get(each.yielded)
-        dot = _added(add, each.argument, defined_by)
-        if isinstance(add, ir.Apply) and dot is not None and add in loop.body and dot in loop.body:
-            if all(read.count(value) == 1 for value in (each.argument, each.yielded, dot.result)):
-                found.append(SummedProduct(each, add, dot))
-    return found
-
-
-def _added(add: ir.Operation | None, total: ir.Value, defined_by: Mapping[ir.Value, ir.Operation]) -> ir.Apply | None:
-    """Return the product that an operation adds to a total, and nothing else with it; None for any other."""
-    match add:
-        case ir.Apply(operands=(_, _, accumulator)) if is_dot(add):
-            return add if accumulator is total else None
-        case ir.Apply(function="add", operands=(left, right)) if (left is total) != (right is total):
-            product = defined_by.get(right if left is total else left)
-            return product if is_dot(product) and len(product.operands) == 2 else None
-    return None

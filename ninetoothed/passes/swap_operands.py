@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 
 from ninetoothed import ir
 from ninetoothed.passes.operations import producers, replaced
-from ninetoothed.passes.reduction_match import SummedProduct, summed_products
+from ninetoothed.passes.products import SummedProduct, summed_products
 
 # The rows of the instruction, and the most rows of a tile that are turned into columns.
 INSTRUCTION_ROWS = 64

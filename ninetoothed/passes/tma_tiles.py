@@ -21,7 +21,8 @@ from ninetoothed.dtypes import PointerType
 from ninetoothed.expr import Expr, Facts, divisor, is_nonnegative
 from ninetoothed.guards import Guard, unimplied
 from ninetoothed.ir.lanes import with_lanes
-from ninetoothed.passes.operations import are_apart, is_dot, readers
+from ninetoothed.passes.operations import are_apart
+from ninetoothed.passes.products import products
 from ninetoothed.passes.target import Target
 from ninetoothed.schedule import Schedule
 
@@ -49,15 +50,15 @@ class TmaTile:
 
 def usable(program: ir.Program, target: Target, schedule: Schedule) -> Mapping[ir.Operation, TmaTile]:
     """Find accesses for which descriptors pay: operands of products, results, and what is added to these."""
-    loops = (operation for operation in ir.walk(program.body) if isinstance(operation, ir.For))
-    if not target.has_tma or not any(is_dot(inner) for loop in loops for inner in ir.walk(loop.body)):
+    multiplied = products(program) if target.has_tma else ()
+    if not any(isinstance(loop, ir.For) for each in multiplied for loop in each.loops):
         return {}
     allowed = _safe(program) & schedule.use_tma
     found: dict[ir.Operation, TmaTile] = {}
-    read_by = readers(program.body)
     stored: set[tuple[int, ...]] = set()
+    operands = {feed.load for each in multiplied for side in each.sides for feed in side if feed.is_in_memory}
     for operation in ir.walk(program.body):
-        if isinstance(operation, ir.Load) and _feeds_dot(read_by, operation.result):
+        if isinstance(operation, ir.Load) and operation in operands and _is_of_halves(operation.result.type):
             _keep(found, program, operation, allowed)
     if not found:
         return {}
@@ -137,21 +138,9 @@ def _are_stored_once(stores: list[_Branched]) -> bool:
     )
 
 
-def _feeds_dot(read_by: Mapping[ir.Value, list[ir.Operation]], value: ir.Value) -> bool:
-    """Tell whether a tile of numbers of 16 bits at most is an operand of a product, perhaps transposed or reshaped."""
-    if not value.type.dtype.is_floating or value.type.dtype.bits > 16 or len(value.type.lanes) < 2:
-        return False
-    for operation in read_by.get(value, ()):
-        match operation:
-            case ir.Apply(function="dot", operands=(lhs, rhs, *_)) if value in (lhs, rhs):
-                return True
-            case ir.Apply(function="permute", results=(result,)) if _feeds_dot(read_by, result):
-                return True
-            # Shared memory that holds rows of one length may be read as any number of them.
-            case ir.Apply(function="reshape", results=(result,)) if result.type.lanes[-1:] == value.type.lanes[-1:]:
-                if _feeds_dot(read_by, result):
-                    return True
-    return False
+def _is_of_halves(type: ir.TileType) -> bool:
+    """Tell whether a tile has numbers of 16 bits at most, and rows."""
+    return type.dtype.is_floating and type.dtype.bits <= 16 and len(type.lanes) > 1
 
 
 def tile_of(program: ir.Program, access: ir.Access) -> TmaTile | None:
