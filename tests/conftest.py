@@ -55,7 +55,7 @@ QUICK = (
     "ninetoothed/backends/test_triton_grid.py",
     "ninetoothed/passes/test_guards.py",
     "ninetoothed/passes/test_epilogue_subtile.py",
-    "ninetoothed/passes/test_heaviest_first.py",
+    "ninetoothed/passes/test_grid.py",
     "ninetoothed/backends/test_triton_specialised.py",
     "ninetoothed/passes/test_stream_k.py",
     "ninetoothed/backends/test_triton_hoisting.py",
