@@ -1,4 +1,7 @@
-"""output = function(input), element by element, for a function of `functions`."""
+"""output = function(input), element by element, for a function of `functions`.
+
+And its gradient: input_grad = grad * function'(input).
+"""
 
 import functools
 
@@ -7,6 +10,7 @@ from ninetoothed import Tensor
 
 from .elementwise import arrangement
 from .functions import FUNCTIONS, kernel_name, read
+from .numeric import widen
 
 
 @functools.cache
@@ -20,3 +24,17 @@ def make(name="gelu", ndim=1):
     tensors = (Tensor(ndim), Tensor(ndim))
 
     return ninetoothed.make(arrangement, application, tensors, kernel_name=kernel_name("activation", name))
+
+
+@functools.cache
+def make_backward(name="gelu", ndim=1):
+    """The kernel `(grad, input, input_grad)` of the gradient of a function, for tensors of `ndim` dimensions."""
+    _, gradient = FUNCTIONS[name]
+
+    def application(grad, input, input_grad):
+        input_grad = gradient(grad, widen(input))
+
+    tensors = tuple(Tensor(ndim) for _ in range(3))
+    named = kernel_name("activation", name, "_backward")
+
+    return ninetoothed.make(arrangement, application, tensors, kernel_name=named)

@@ -1,4 +1,7 @@
-"""output = function(gate) * up, element by element, for a function of `functions`."""
+"""output = function(gate) * up, element by element, for a function of `functions`.
+
+And its gradients: gate_grad = grad * up * function'(gate), and up_grad = grad * function(gate).
+"""
 
 import functools
 
@@ -32,3 +35,21 @@ def make(name="gelu", ndim=1):
     tensors = tuple(Tensor(ndim) for _ in range(3))
 
     return ninetoothed.make(arrangement, applying(name), tensors, kernel_name=kernel_name("gated", name))
+
+
+@functools.cache
+def make_backward(name="gelu", ndim=1):
+    """The kernel `(grad, gate, up, gate_grad, up_grad)` of a function, for tensors of `ndim` dimensions."""
+    function, gradient = FUNCTIONS[name]
+
+    def application(grad, gate, up, gate_grad, up_grad):
+        wide, slope = widen(gate), widen(grad)
+
+        gate_grad = gradient(slope * widen(up), wide)
+        up_grad = slope * function(wide)
+
+    tensors = tuple(Tensor(ndim) for _ in range(5))
+
+    named = kernel_name("gated", name, "_backward")
+
+    return ninetoothed.make(arrangement, application, tensors, kernel_name=named)

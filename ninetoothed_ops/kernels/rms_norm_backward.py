@@ -2,6 +2,10 @@
 
 Here scale = 1 / sqrt(mean of input[j]^2 over j + eps), slope[i] = grad[i] * weight[i], or grad[i] * (1 + weight[i])
 with a unit offset, and mean is that of slope[j] * input[j] over j.
+
+`rms_norm_backward`, and partial_grad[i] = sum of grad[row, i] * input[row, i] * scale[row] over each group of rows.
+
+The sum of the groups is the gradient of the weight: `column_sums`. Both add in one order: no result depends on chance.
 """
 
 import functools
@@ -12,7 +16,7 @@ from ninetoothed import Tensor
 
 from .numeric import factor_of, widen
 from .parameters import flags
-from .rowwise import arrangement
+from .rowwise import arrangement, arrangement_of_groups, is_within
 
 
 def scale_of(row, eps):
@@ -47,3 +51,41 @@ def make(ndim=2, unit_offset=False):
     Where `weighted` or `added` is false, `weight` or `addend` is not read.
     """
     return ninetoothed.make(arrangement, application, parameters(ndim, unit_offset), kernel_name="rms_norm_backward")
+
+
+def application_of_groups(grad, input, weight, eps, addend, input_grad, partial_grad, needed, added, unit_offset):
+    total, factor = ntl.zeros(partial_grad.shape, dtype=partial_grad.dtype), factor_of(weight, unit_offset)
+    last, has_rest = input.shape[0] - 1, needed and added
+
+    def take_in(i, grad, row, rest, total):
+        slope, row = widen(grad), widen(row)
+        scale = ntl.where(is_within(input[i]), scale_of(row, eps), 0.0)
+        total += slope * (row * scale)
+        if needed:
+            result = through_norm(slope * factor, row, scale)
+            input_grad[i] = result + widen(rest) if added else result
+
+    # A row is loaded before the sums of the one before it, for which threads wait.
+    slope, row, rest = grad[0], input[0], addend[0] if has_rest else 0.0
+    for i in range(last):
+        ready = slope, row, rest
+        slope, row, rest = grad[i + 1], input[i + 1], addend[i + 1] if has_rest else 0.0
+        take_in(i, *ready, total)
+    take_in(last, slope, row, rest, total)
+
+    partial_grad = total
+
+
+@functools.cache
+def make_of_groups(ndim=2, group=1, unit_offset=False):
+    """The kernel `(grad, input, weight, eps, addend, input_grad, partial_grad, needed, added)` for groups of rows.
+
+    `partial_grad` is (groups, columns), in the type in which rows are computed. Where `needed` is false, the gradient
+    of the input is left out; where `added` is, `addend` is not read.
+    """
+    # Rows beyond the last add nothing.
+    grad, input, addend, input_grad = (Tensor(ndim, other=0.0) for _ in range(4))
+    tensors = (grad, input, Tensor(1), Tensor(0), addend, input_grad, Tensor(2), *flags(2, unit_offset))
+    arrange = functools.partial(arrangement_of_groups, group=group, sums=(6,))
+
+    return ninetoothed.make(arrange, application_of_groups, tensors, kernel_name="rms_norm_weight_backward")

@@ -21,3 +21,19 @@ def each_row(tensors, cut, cut_vector):
         cut(tensor) if tensor.ndim > 1 else cut_vector(tensor).expand((count,)) if tensor.ndim else tensor
         for tensor in tensors
     )
+
+
+def arrangement_of_groups(*tensors, group, sums):
+    """Give each program `group` rows, one after another; and a row of those tensors at the places `sums`."""
+
+    def grouped(tensor):
+        return squeezed(tensor.flatten(end_dim=-1).tile((1, -1)).tile((group, 1)), 1, 0)
+
+    arranged = each_row(tensors, grouped, lambda vector: vector.tile((-1,)))
+
+    return tuple(rows(tensors[i]) if i in sums else tensor for i, tensor in enumerate(arranged))
+
+
+def is_within(row):
+    """Tell whether a row is one of the tensor's: the scale of one beyond the last is infinite where eps is 0."""
+    return row.offsets(0) < row.source.shape[0]

@@ -7,7 +7,7 @@ launch of another name.
 import torch
 from torch.nn import functional
 
-from ..kernels import activation as kernels, activation_backward as gradient_kernels
+from ..kernels import activation as kernels
 from ..registration import of_file
 from . import functions, readers
 from .checks import FLOATS, alike, refuse
@@ -79,7 +79,7 @@ def allocate_gradient(grad, self, function):
 
 def launch_gradient(output, grad, self, function):
     grad, self, output = coalesce((grad, self, output))
-    gradient_kernels.make(function, output.ndim)(grad, self, output)
+    kernels.make_backward(function, output.ndim)(grad, self, output)
 
 
 def backward_gradient(ctx, grad_of_grad):

@@ -6,7 +6,7 @@
 import torch
 from torch.nn import functional
 
-from ..kernels import gated as kernels, gated_backward as gradient_kernels
+from ..kernels import gated as kernels
 from ..registration import of_file
 from . import activation, functions, readers
 from .checks import are_floats, refuse
@@ -91,7 +91,7 @@ def allocate_gradients(grad, gate, up, function):
 
 def launch_gradients(outputs, grad, gate, up, function):
     tensors = coalesce((grad, gate, up, *outputs))
-    gradient_kernels.make(function, tensors[0].ndim)(*tensors)
+    kernels.make_backward(function, tensors[0].ndim)(*tensors)
 
 
 def backward_gradients(ctx, *grads):

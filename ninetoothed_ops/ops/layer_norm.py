@@ -8,13 +8,7 @@ from collections.abc import Sequence
 import torch
 from torch.nn import functional
 
-from ..kernels import (
-    layer_norm as kernels,
-    layer_norm_backward,
-    layer_norm_weight_backward,
-    long_rows,
-    long_rows_backward,
-)
+from ..kernels import layer_norm as kernels, layer_norm_backward as gradient_kernels, long_rows
 from ..registration import of_file
 from . import readers
 from .checks import FLOATS, alike, refuse
@@ -67,14 +61,14 @@ def launch_gradients(outputs, grad, input, normalized_shape, weight, bias, eps, 
 
     if any(to_vectors) and not is_long:
         group, sums = sums_of_groups(input, 2)
-        kernel = layer_norm_weight_backward.make(input.ndim, group)
+        kernel = gradient_kernels.make_of_groups(input.ndim, group)
         kernel(grad, input, weight, eps, input_grad, *sums, weighted, to_input)
         for each, total in zip(sums, wanted):
             if total is not None:
                 sum_up(each, total)
         return
     if to_input:
-        make = long_rows_backward.make_layer_norm if is_long else layer_norm_backward.make
+        make = long_rows.make_layer_norm_backward if is_long else gradient_kernels.make
         make(input.ndim)(grad, input, weight, eps, input_grad, weighted)
     if any(to_vectors):
         _vectors_of_long_rows(grad, input, eps, wanted)

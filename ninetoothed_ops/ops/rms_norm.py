@@ -11,7 +11,7 @@ from torch.nn import functional
 
 from ninetoothed.runtime import private
 
-from ..kernels import long_rows, long_rows_backward, rms_norm as kernels, rms_norm_backward, rms_norm_weight_backward
+from ..kernels import long_rows, rms_norm as kernels, rms_norm_backward as gradient_kernels
 from ..registration import of_file
 from . import readers
 from .checks import FLOATS, alike, refuse
@@ -79,12 +79,12 @@ def launch_gradients(outputs, grad, input, normalized_shape, weight, eps, output
 
     if to_weight and not is_long:
         group, (sums,) = sums_of_groups(input, 1)
-        kernel = rms_norm_weight_backward.make(input.ndim, group, unit_offset)
+        kernel = gradient_kernels.make_of_groups(input.ndim, group, unit_offset)
         kernel(grad, input, weight, eps, addend, input_grad, sums, to_input, added)
         sum_up(sums, weight_grad)
         return
     if to_input:
-        make = long_rows_backward.make_rms_norm if is_long else rms_norm_backward.make
+        make = long_rows.make_rms_norm_backward if is_long else gradient_kernels.make
         make(input.ndim, unit_offset)(grad, input, weight, eps, addend, input_grad, weighted, added)
     if to_weight:
         normalized = torch.empty(input.shape, dtype=wide(input), device=input.device)

@@ -5,7 +5,7 @@ And `softmax_backward(Tensor grad, Tensor output, int dim, ScalarType input_dtyp
 
 import torch
 
-from ..kernels import long_rows, long_rows_backward, softmax as kernels, softmax_backward as gradient_kernels
+from ..kernels import long_rows, softmax as kernels, softmax_backward as gradient_kernels
 from ..registration import of_file
 from . import readers
 from .checks import FLOATS, NUMBERS, alike, refuse
@@ -67,7 +67,7 @@ def allocate_gradient(grad, output, dim, input_dtype):
 def launch_gradient(input_grad, grad, output, dim, input_dtype):
     tensors = _rows(dim, grad, output, input_grad)
     is_long = tensors[0].shape[-1] > long_rows.LONGEST
-    make = long_rows_backward.make_softmax if is_long else gradient_kernels.make
+    make = long_rows.make_softmax_backward if is_long else gradient_kernels.make
     make(tensors[0].ndim)(*tensors)
 
 

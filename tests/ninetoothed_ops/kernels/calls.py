@@ -8,7 +8,6 @@ import torch
 from ninetoothed_ops import kernels
 from ninetoothed_ops.kernels import (
     activation,
-    activation_backward,
     add,
     add_rms_norm,
     addmm,
@@ -18,17 +17,14 @@ from ninetoothed_ops.kernels import (
     conv2d_backward_input,
     conv2d_backward_weight,
     gated,
-    gated_backward,
     layer_norm,
     layer_norm_backward,
-    layer_norm_weight_backward,
     linear_rope_into_cache,
     linear_swiglu,
     mm,
     repack,
     rms_norm,
     rms_norm_backward,
-    rms_norm_weight_backward,
     rope,
     rope_backward,
     rope_into_cache,
@@ -122,12 +118,13 @@ ALL = sorted(path.stem for path in FOLDER.glob("*.py") if re.search(r"^(def make
 def call(name, make, sizes):
     match name:
         case "activation" | "activation_backward" | "gated" | "gated_backward":
-            kernels = {"activation": (activation, 2), "activation_backward": (activation_backward, 3)}
-            kernel, count = (kernels | {"gated": (gated, 3), "gated_backward": (gated_backward, 5)})[name]
-            return kernel.make(), tuple(make(sizes["vector"]) for _ in range(count))
+            module, count = (activation, 2) if name.startswith("activation") else (gated, 3)
+            if name.endswith("_backward"):
+                return module.make_backward(), tuple(make(sizes["vector"]) for _ in range(2 * count - 1))
+            return module.make(), tuple(make(sizes["vector"]) for _ in range(count))
         case "silu_backward" | "swiglu_backward":
-            kernel, count = (activation_backward, 3) if name == "silu_backward" else (gated_backward, 5)
-            return kernel.make("silu", 1), tuple(make(sizes["vector"]) for _ in range(count))
+            module, count = (activation, 3) if name == "silu_backward" else (gated, 5)
+            return module.make_backward("silu", 1), tuple(make(sizes["vector"]) for _ in range(count))
         case "softmax_backward" | "column_sums" | "sum_of_parts":
             rows, columns = sizes["rows"]
             if name == "sum_of_parts":
@@ -141,7 +138,7 @@ def call(name, make, sizes):
             if name == "rms_norm_backward":
                 return rms_norm_backward.make(2), (*inputs, make(rows, columns), True, True)
             partial = make(-(-rows // 4), columns).float()
-            return rms_norm_weight_backward.make(2, 4), (*inputs, make(rows, columns), partial, True, False)
+            return rms_norm_backward.make_of_groups(2, 4), (*inputs, make(rows, columns), partial, True, False)
         case "layer_norm":
             rows, columns = sizes["rows"]
             vectors = make(columns), make(columns)
@@ -152,7 +149,7 @@ def call(name, make, sizes):
             if name == "layer_norm_backward":
                 return layer_norm_backward.make(2), (*inputs, True)
             sums = (make(-(-rows // 4), columns).float() for _ in range(2))
-            return layer_norm_weight_backward.make(2, 4), (*inputs, *sums, True, True)
+            return layer_norm_backward.make_of_groups(2, 4), (*inputs, *sums, True, True)
         case "add" | "silu" | "swiglu":
             n = sizes["vector"]
             if name == "swiglu":
