@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 import torch
 
 from ..kernels import conv2d_backward_input as kernels
-from .convolution import check_gradient, empty, pair, register_gradient
+from ..registration import of_file
+from .convolution import OF_GRADIENT, check_gradient, empty, gradients, pair, setup_context
 from .packing import packed, pays, repack
 
 
@@ -90,11 +91,12 @@ class Side:
         return cls(slice(None), stride, kept, (max(before, 0), max(end, 0)), edges)
 
 
-operator = register_gradient(
-    "conv2d_backward_input",
-    "weight",
-    allocate,
-    launch,
-    convolved=lambda of_input, weight: (of_input, weight),
-    counterpart="conv2d_backward_weight",
+def backward(ctx, of_result):
+    return gradients(ctx, of_result, is_image=True)
+
+
+operator = of_file(
+    f"conv2d_backward_input(Tensor grad, Tensor weight, {OF_GRADIENT}) -> Tensor",
+    globals(),
+    setup_context=setup_context,
 )

@@ -8,7 +8,8 @@ import torch
 from ninetoothed.expr.sizes import power_above
 
 from ..kernels import conv2d_backward_weight as kernels, sum_of_parts
-from .convolution import check_gradient, empty, pair, register_gradient
+from ..registration import of_file
+from .convolution import OF_GRADIENT, check_gradient, empty, gradients, pair, setup_context
 from .packing import packed, pays, repack
 
 # So many times as much is read for the sums of a part as they take themselves.
@@ -73,11 +74,12 @@ def _in_order(weight: torch.Tensor) -> torch.Tensor:
     return weight if weight.is_contiguous() else weight.permute(0, 2, 3, 1)
 
 
-operator = register_gradient(
-    "conv2d_backward_weight",
-    "input",
-    allocate,
-    launch,
-    convolved=lambda of_weight, input: (input, of_weight),
-    counterpart="conv2d_backward_input",
+def backward(ctx, of_result):
+    return gradients(ctx, of_result, is_image=False)
+
+
+operator = of_file(
+    f"conv2d_backward_weight(Tensor grad, Tensor input, {OF_GRADIENT}) -> Tensor",
+    globals(),
+    setup_context=setup_context,
 )

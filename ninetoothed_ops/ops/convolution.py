@@ -1,16 +1,15 @@
 """Sizes and layouts of convolutions, which `conv2d` and its gradients share."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import torch
 
-from ninetoothed.runtime.private import OpOverload
-
-from ..registration import of_file
 from .checks import alike, check_product, of_shapes
 from .layout import empty_in_order, is_channels_last, surely
 
 OPTIONS = "SymInt[2] stride=1, SymInt[2] padding=0, SymInt[2] dilation=1, SymInt groups=1"
+# Of gradients: `channels_last` says how the result, of this size, lies in memory; None: as either operand.
+OF_GRADIENT = f"SymInt[] size, {OPTIONS}, bool? channels_last=None"
 
 
 @of_shapes
@@ -56,39 +55,22 @@ def check_gradient(name: str, grad, other, input, weight, stride, padding, dilat
     check_product(name, grad)
 
 
-def register_gradient(
-    name: str,
-    operand: str,
-    allocate: Callable,
-    launch: Callable,
-    *,
-    convolved: Callable[[torch.Tensor, torch.Tensor], tuple[torch.Tensor, torch.Tensor]],
-    counterpart: str,
-) -> OpOverload:
-    """Register a gradient of `conv2d`, by that of its result and by an operand; the size is that of the other.
+def setup_context(ctx, inputs, output):
+    grad, other, _, *ctx.options, _ = inputs
+    needs_grad, needs_other = ctx.needs_input_grad[:2]
+    ctx.save_for_backward(grad if needs_other else None, other if needs_grad else None)
+    ctx.size = other.shape
 
-    `channels_last` says how the result lies in memory; None: as either operand. Its own gradients are a convolution, of
-    the images and filters that `convolved(of_result, operand)` gives, and the `counterpart`, the other gradient.
-    """
 
-    def setup_context(ctx, inputs, output):
-        grad, other, _, *ctx.options, _ = inputs
-        needs_grad, needs_other = ctx.needs_input_grad[:2]
-        ctx.save_for_backward(grad if needs_other else None, other if needs_grad else None)
-        ctx.size = other.shape
+def gradients(ctx, of_result, is_image: bool):
+    """Give the gradients of a gradient, of images or filters: a convolution, and the gradient of the others."""
+    (grad, other), operators = ctx.saved_tensors, torch.ops.ninetoothed
+    images, filters = (of_result, other) if is_image else (other, of_result)
+    derive = operators.conv2d_backward_weight if is_image else operators.conv2d_backward_input
+    of_grad = None if other is None else operators.conv2d(images, filters, None, *ctx.options)
+    of_other = None if grad is None else derive(grad, of_result, ctx.size, *ctx.options)
 
-    def backward(ctx, of_result):
-        grad, other = ctx.saved_tensors
-        conv2d, derive = torch.ops.ninetoothed.conv2d, getattr(torch.ops.ninetoothed, counterpart)
-        of_grad = None if other is None else conv2d(*convolved(of_result, other), None, *ctx.options)
-        of_other = None if grad is None else derive(grad, of_result, ctx.size, *ctx.options)
-
-        return of_grad, of_other, *[None] * (2 + len(ctx.options))
-
-    return of_file(
-        f"{name}(Tensor grad, Tensor {operand}, SymInt[] size, {OPTIONS}, bool? channels_last=None) -> Tensor",
-        {"allocate": allocate, "launch": launch, "backward": backward, "setup_context": setup_context},
-    )
+    return of_grad, of_other, *[None] * (2 + len(ctx.options))
 
 
 def empty(size, *operands: torch.Tensor, channels_last: bool | None = None) -> torch.Tensor:
