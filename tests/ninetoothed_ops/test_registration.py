@@ -165,6 +165,29 @@ def test_a_backward_of_ones_own():
             call()
 
 
+def test_an_operator_that_writes_into_an_argument():
+    def launch(output, x, y):
+        kernel(x, 3.0, y)
+        kernel(x, 2.0, output)
+
+    def recorded(x, y):
+        y.copy_(3 * x)
+        return 2 * x
+
+    operator = register(
+        "ninetoothed_test::written(Tensor x, Tensor(a!) y) -> Tensor",
+        lambda x, y: torch.empty_like(x),
+        launch,
+        recorded=recorded,
+    )
+    x, y = (torch.randn(100, device=DEVICE) for _ in range(2))
+    before = y._version
+    assert torch.equal(operator(x, y), 2 * x) and torch.equal(y, 3 * x) and y._version > before
+    x.requires_grad_()
+    (operator(x, y) + y).sum().backward()
+    assert torch.equal(x.grad, torch.full_like(x, 5.0))
+
+
 def test_a_schema_without_a_namespace():
     with pytest.raises(ArgumentError, match="has no namespace"):
         register("scale(Tensor x) -> Tensor", allocate, launch)
