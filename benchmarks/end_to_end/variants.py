@@ -116,6 +116,7 @@ def compiled_graph_loop(model, inputs, count):
 
 
 JOINED = functools.partial(swap_modules, join=True)
+REPLAYED = functools.partial(swap_modules, join=True, replay=True)
 
 VARIANTS = {
     variant.name: variant
@@ -132,7 +133,8 @@ VARIANTS = {
             graph_loop,
         ),
         Variant("ours, eager", "our modules, generate", JOINED, generate),
-        Variant("ours, generate", "our modules, generate with a static cache", JOINED, generate_static),
+        Variant("ours, generate", "our modules, generate that replays its steps", REPLAYED, generate_static),
+        Variant("ours, compiled", "our modules, generate with its compiled static cache", JOINED, generate_static),
         Variant("ours, separate", "our modules, each product of its own, in the same loop", swap_modules, graph_loop),
         Variant("ours", "our modules in the loop of examples/decoding.py", JOINED, graph_loop),
     )

@@ -36,7 +36,6 @@ OF_STEPS = {
     "transformers.cache_utils.StaticSlidingWindowLayer": _STEPS,
     "transformers.masking_utils.ALL_MASK_ATTENTION_FUNCTIONS": _STEPS,
     "transformers.masking_utils.create_masks_for_generate": _STEPS,
-    "transformers.modeling_utils.ALL_ATTENTION_FUNCTIONS": _STEPS,
 }
 OTHERS = {
     "transformers.activations": "its activations are left alone",

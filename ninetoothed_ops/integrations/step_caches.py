@@ -17,8 +17,6 @@ from ..modules.caches import are_own
 
 FULL: Any = cache_utils.StaticLayer
 SLIDING: Any = cache_utils.StaticSlidingWindowLayer
-# What each tells of the tokens that it holds.
-TOLD = {FULL: ("cumulative_length",), SLIDING: ("cumulative_length", "cumulative_length_int", "max_cache_len")}
 
 
 def memory_of(cache: Any) -> list[torch.Tensor]:
@@ -31,15 +29,10 @@ def unlike_static(cache: Any) -> str:
     if type(cache) is not cache_utils.StaticCache:
         return f"its cache is a {type(cache).__name__}, not a StaticCache"
     layers: Any = cache.layers
-    for layer in layers:
-        if type(layer) not in (FULL, SLIDING):
-            return f"its cache has a {type(layer).__name__}"
-        if not getattr(layer, "is_initialized", False):
-            return "its cache is empty"
-        if not all(hasattr(layer, name) for name in TOLD[type(layer)]):
-            return f"its {type(layer).__name__} counts its tokens in another way"
-        if not are_own(cache_utils, cache, type(layer), layer):
-            return "its cache is offloaded, or updated by a function that is not transformers'"
+    if not all(type(each) in (FULL, SLIDING) and getattr(each, "is_initialized", False) for each in layers):
+        return "its cache is empty, or has layers of other classes than transformers' static ones"
+    if not all(are_own(cache_utils, cache, type(each), each) for each in layers):
+        return "its cache is offloaded, or updated by a function that is not transformers'"
     return ""
 
 
@@ -69,16 +62,6 @@ class StepCache:
         """Count a token in Python, where the device has counted it."""
         for layer in self.sliding:
             layer.cumulative_length_int += 1
-
-    @property
-    def can_repeat(self) -> bool:
-        """Tell whether a step may be run twice: whether it drops no token."""
-        return not any(map(_is_full, self.sliding))
-
-    def take_back(self) -> None:
-        """Count a token less on the device, so that the next step writes where the last one did."""
-        for counter in self.memory[2::3]:
-            counter.sub_(1)
 
     def run(self, step: Callable[[], Any]) -> Any:
         """Run a step that counts no token in Python, and drops one without a number from the host."""

@@ -1,26 +1,28 @@
-"""The steps of `generate` over a static cache: replays of one CUDA graph in the place of compiled code.
+"""The steps of `generate` over a static cache, where the user asks for it: replays of one CUDA graph for each.
 
 For a static cache, `generate` asks the model for what runs a step, by `get_compiled_call`, and transformers' is
 `torch.compile`. Compiled code has to see at each token that nothing has changed, which takes the host near a
-millisecond while the GPU waits, and swapped modules leave it little to fuse. The one here runs the model as it is: the
-first step launch by launch, a later one into a graph, which all others replay. A graph is for one call of `generate`,
-so that whatever is changed between two calls is seen. Weights that are exchanged within one are seen, too, and so are
-other attributes, hooks, functions and settings (step_state.py); a list, dictionary or object that is changed in place
-within one is not.
+millisecond while the GPU waits, and swapped modules leave it little to fuse. `swap_modules(model, replay=True)` puts a
+`StepCompiler` there, by a contract: **each step of a kind launches the same work on the same memory, and nobody changes
+the model within one call.** Steps are of a kind if their arguments have the same shapes and types, and their cache the
+same layers.
 
-Whether each step is the same launches is seen from one that runs (step_watch.py), for any swapped decoder. Others, and
-calls with a `compile_config` of their own, get what the model's class gives; `reason` tells why, as the report of the
-swap and the log do.
+The first half is checked in one step of each kind of each call (step_checks.py), and before each replay it is seen that
+modules and tensors are the same objects at the same addresses, of the same shapes and types. Weights that are updated
+in place are read as they are. A step for which that does not hold runs launch by launch, and a line is logged. What
+else a callback changes within a call (hooks, attributes, settings, functions) is not seen. A graph is for one call, so
+that whatever is changed between two calls is.
+
+Kinds of steps that cannot be replayed, and calls with a `compile_config` of their own, get what the model's class
+gives; `reason` tells why, as the report of the swap and the log do.
 """
 
 import functools
 import logging
-import sys
 import threading
-import weakref
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from operator import is_
 from typing import Any
 
 import torch
@@ -34,22 +36,20 @@ from ..modules.swap import REPLACEMENTS
 from . import step_masks
 from .attention_interface import LENGTHS
 from .step_caches import StepCache, memory_of, unlike_static
-from .step_state import Weights, are_same
-from .step_watch import VALUES, Verdict, watched
+from .step_checks import VALUES, Pins, checked
 
 NAME = "get_compiled_call"
 CACHE = "past_key_values"
-# Arguments, each by its name, or by that of a dictionary and its key there.
-Leaves = list[tuple[tuple[str, ...], Any]]
 # What the output of a step may hold: its next one overwrites all tensors but those of the cache.
 OUTPUTS = ("logits", CACHE)
-# So many steps of a new kind run without a graph: kernels are compiled and loaded in them. The last of them is watched.
-# So does the first of each call.
+GIVEN = (torch.Tensor, type(None), *VALUES)
+# The kind of device that has graphs.
+GRAPHED = "cuda"
+# So many steps of a new kind run without a graph: kernels are compiled and loaded in them. The last one is checked, and
+# so is the first of each later call.
 UNCAPTURED = 3
 # A call has few kinds of steps, one after another; where it has more, each step is another.
 KINDS = 8
-# A verdict lists what all modules hold: so many are kept, of the kinds that were met last.
-VERDICTS = 32
 # PyTorch captures one graph at a time.
 _CAPTURING = threading.Lock()
 _LOG = logging.getLogger(__name__)
@@ -57,32 +57,31 @@ _LOG = logging.getLogger(__name__)
 
 def attributes(model: nn.Module) -> Iterator[tuple[nn.Module, str, Callable]]:
     """Find what makes the masks of steps and what runs them, for all that generates in a model and has none set."""
-    yield from step_masks.attributes(model)
-    for each in model.modules():
-        if hasattr(type(each), NAME) and NAME not in vars(each) and _runs_on_ours(each):
+    for each in filter(_runs_on_ours, model.modules()):
+        if not hasattr(each, step_masks.NAME):
+            yield each, step_masks.NAME, step_masks.create_masks_for_generate
+        if hasattr(type(each), NAME) and NAME not in vars(each):
             yield each, NAME, StepCompiler(each)
 
 
 def _runs_on_ours(model: Any) -> bool:
     """Tell whether a causal language model was swapped: whether it has as many of our modules as layers."""
+    if not hasattr(type(model), "prepare_inputs_for_generation"):
+        return False
     layers = getattr(model.config.get_text_config(decoder=True), "num_hidden_layers", 0)
-    ours = sum(isinstance(each, REPLACEMENTS) for each in model.modules())
-    return hasattr(type(model), "prepare_inputs_for_generation") and 0 < layers <= ours
+    return 0 < layers <= sum(isinstance(each, REPLACEMENTS) for each in model.modules())
 
 
 class StepCompiler:
     """Give `generate` what runs the steps of one call; a copy is of the model's copy.
 
-    seen: how many steps of each kind have run. verdicts: of each kind, what was seen when one was watched. reason: why
-    steps of the last call were not replayed, or "". zeros: those that calls which have ended were lent, by GPU.
+    seen: how many steps of each kind have run. reason: why steps of the last call were not replayed, or "".
     """
 
     def __init__(self, model: Any) -> None:
         self.model = model
         self.seen: Counter[tuple] = Counter()
-        self.verdicts: dict[tuple, Verdict] = {}
         self.reason = ""
-        self.zeros: defaultdict[torch.device, list[torch.Tensor]] = defaultdict(list)
 
     def __reduce__(self) -> tuple:
         return StepCompiler, (self.model,)
@@ -90,232 +89,134 @@ class StepCompiler:
     def __call__(self, compile_config: Any) -> Callable:
         compiled = functools.partial(getattr(type(self.model), NAME), self.model, compile_config)
         self.reason = ""
-        reason = "it has a compile_config of its own" if compile_config is not None else unsuitable(self.model)
-        if reason:
-            self.tell(reason)
-            return compiled()
-        return Steps(self, compiled)
+        own = "it has a compile_config of its own" if compile_config is not None else ""
+        return compiled() if self.tell(own or unsuitable(self.model)) else Steps(self, compiled)
 
-    def tell(self, reason: str) -> None:
-        """Keep and log why steps are not replayed."""
-        if reason != self.reason:
+    def tell(self, reason: str) -> str:
+        """Keep and log why steps are not replayed, if there is a reason, and return it."""
+        if reason and reason != self.reason:
             self.reason = reason
             _LOG.info("%s: steps of generate are not replayed: %s", type(self.model).__name__, reason)
-
-    def zeros_for(self, steps: "Steps") -> torch.Tensor:
-        """Find zeros for the graph of one call, and take them back at its end."""
-        kept = self.zeros[self.model.device]
-        try:
-            zeros = kept.pop()
-        except IndexError:  # Another thread may have taken the last ones.
-            zeros = zeros_to_lend(self.model.device)
-        weakref.finalize(steps, kept.append, zeros)
-        return zeros
+        return reason
 
 
 class Steps:
     """Run the steps of one call of `generate`; `compiled` gives what runs any that cannot be replayed.
 
-    kind, given, cache: what one step has in common with the next, its arguments, where a graph reads them, and its
-    cache. verdict: what was seen of this kind, if that still holds of the modules. has_begun: whether one of this kind
-    has run. begun: how many kinds there were.
+    kind, held, cache: what one step has in common with the next, where a graph reads its arguments (None for those that
+    are no tensors), and its cache. reason: why steps of this kind cannot be replayed, "" if they can, None before one
+    was checked. begun: how many kinds there were.
     """
 
     def __init__(self, compiler: StepCompiler, compiled: Callable[[], Callable]) -> None:
         self.compiler, self.compiled = compiler, compiled
         self.kind: tuple = ()
-        self.given: dict[tuple[str, ...], torch.Tensor] = {}
-        self.cache: StepCache | None = None
-        self.graph: StepGraph | None = None
-        self.verdict: Verdict | None = None
-        self.has_begun, self.begun = False, 0
+        self.held: list[torch.Tensor | None] = []
+        self.cache: Any = None
+        self.graph: tuple[Any, Callable[[], None], Pins] | None = None
+        self.reason: str | None = None
+        self.begun = 0
 
     def __call__(self, **given: Any) -> Any:
-        leaves = list(_leaves(given))
-        reason = _unlike_a_step(given, leaves) or self._meet(given.get(CACHE), leaves)
-        if reason:
-            self.compiler.tell(reason)
+        # Arguments may be in dictionaries, as masks by the kind of a layer are.
+        given = {name: dict(each) if type(each) is dict else each for name, each in given.items()}
+        holders = (given, *(each for each in given.values() if type(each) is dict))
+        places = [(each, name) for each in holders for name in each if name != CACHE and type(each[name]) is not dict]
+        arguments = [(name, holder[name]) for holder, name in places]
+        reason = _unlike_a_step(given, arguments) or self._meet(given.get(CACHE), (*given, *arguments))
+        if self.compiler.tell(reason):
             return self.compiled()(**given)
-        for path, each in leaves:
-            if path in self.given:
-                self.given[path].copy_(each)
-        output = self._run(functools.partial(self.compiler.model, **_replaced(given, self.given)))
-        self.cache.advance()  # type: ignore[union-attr]
+        for (holder, name), held in zip(places, self.held):
+            if held is not None:
+                holder[name] = held.copy_(holder[name])
+        output = self._run(functools.partial(self.cache.run, functools.partial(self.compiler.model, **given)))
+        self.cache.advance()
         return output
 
-    def _meet(self, cache: Any, leaves: "Leaves") -> str:
+    def _meet(self, cache: Any, arguments: Sequence[Any]) -> str:
         """Look what kind of step this is, and begin anew where it is another; give the reason if it is not replayed."""
         before = self.cache
-        if before is None or before.cache is not cache or not are_same(memory_of(cache), before.memory):
-            reason = unlike_static(cache)
-            if reason:
+        if before is None or before.cache is not cache or not all(map(is_, memory_of(cache), before.memory)):
+            if reason := unlike_static(cache):
                 return reason
             self.kind, self.cache = (), StepCache.of(cache)
-        kind = (self.cache.kind, *map(_kind_of, leaves))  # type: ignore[union-attr]
+        kind = (self.cache.kind, *map(_kind_of, arguments))
         if kind != self.kind:
-            self.kind, self.graph, self.has_begun = kind, None, False
-            self.begun += 1
-            self.given = {path: _held(each) for path, each in leaves if isinstance(each, torch.Tensor)}
-            found = self.compiler.verdicts.pop(kind, None)
-            if found is not None:
-                self.compiler.verdicts[kind] = found  # It is the last that was met.
-            self.verdict = found if found is not None and found.state.holds() else None
-        return "" if self.verdict is None else self.verdict.reason
-
-    def _run(self, model: Callable[[], Any]) -> Any:
-        compiler, kind = self.compiler, self.kind
-        step = functools.partial(self.cache.run, model)  # type: ignore[union-attr]
-        if self.graph is not None:
-            output = self._replayed(self.graph)
-            if output is not None:
-                return output
-        elif self.verdict is not None and not self.verdict.state.holds():
-            self._forget()
-        compiler.seen[kind] += 1
+            self.kind, self.graph, self.reason, self.begun = kind, None, None, self.begun + 1
+            self.held = [_held(each[1]) for each in arguments if type(each) is tuple]
         if self.begun > KINDS:  # Beams are put in order by new tensors after each step.
-            compiler.tell("its arguments, or the tensors of its cache, are others in each step")
+            return "its arguments, or the tensors of its cache, are others in each step"
+        return self.reason or ""
+
+    def _run(self, step: Callable[[], Any]) -> Any:
+        compiler = self.compiler
+        if self.graph is not None:
+            output, replay, pins = self.graph
+            if pins.hold():
+                replay()
+                return type(output)(**output)  # The next step overwrites its logits.
+            compiler.tell("modules or weights were exchanged between two steps: one runs launch by launch")
+            self.graph = None
             return step()
-        if compiler.seen[kind] < UNCAPTURED:
-            return step()
-        if self.verdict is None:
-            return self._watched(step)
-        if not self.has_begun:
-            self.has_begun = True
-            return step()
-        try:
-            self.graph = StepGraph(*capture(step, compiler.zeros_for(self)), Weights.of(compiler.model))
-        except RuntimeError as error:  # whatever CUDA does not capture
-            verdict = replace(self.verdict, reason=f"it cannot be captured: {str(error).partition(chr(10))[0]}")
-            # Memory may be there again for the next call.
-            self._decide(verdict, is_kept=not isinstance(error, torch.OutOfMemoryError))
-            return step()
-        return self.graph.run()
-
-    def _watched(self, step: Callable[[], Any]) -> Any:
-        profiled = sys.getprofile() is not None
-        reason = "a profiler sees the calls of Python" if profiled else unsuitable(self.compiler.model)
-        if reason:
-            self.compiler.tell(reason)
-            return step()
-        cache: Any = self.cache
-        output, verdict = watched(step, self.compiler.model, (cache.cache, *cache.cache.layers))
-        self._decide(replace(verdict, reason=verdict.reason or _kept(output)))
-        self.has_begun = True
-        return output
-
-    def _decide(self, verdict: Verdict, *, is_kept: bool = True) -> None:
-        """Remember, for later calls too if it is kept, whether steps of this kind can be replayed, and why not."""
-        self.verdict = verdict
-        if is_kept:
-            verdicts = self.compiler.verdicts
-            verdicts[self.kind] = verdict
-            for kind in list(verdicts)[:-VERDICTS]:
-                verdicts.pop(kind, None)  # Another thread may have.
-        if verdict.reason:
-            self.compiler.tell(verdict.reason)
-
-    def _replayed(self, graph: "StepGraph") -> Any:
-        """Replay a graph; give None if weights were exchanged since it was captured, or a step might do something else.
-
-        That is looked for while the GPU runs, and the step is to run anew if so: what was written to the cache is
-        written again. Where a window has dropped a token meanwhile, it cannot be, and is looked for before.
-        """
-        cache, state = self.cache, self.verdict.state  # type: ignore[union-attr]
-        output = graph.run() if cache.can_repeat else None  # type: ignore[union-attr]
-        if graph.weights.are_same() and state.holds():
-            return graph.run() if output is None else output
-        if output is not None:
-            cache.take_back()  # type: ignore[union-attr]
-        self._forget(is_same=state.holds())
-        return None
-
-    def _forget(self, *, is_same: bool = False) -> None:
-        """Let the next step run without a graph; and watch it, unless all but the weights is the same."""
-        self.graph, self.has_begun = None, False
-        self.verdict = self.verdict if is_same else None
-        self.begun += 1
+        compiler.seen[self.kind] += 1
+        if compiler.seen[self.kind] >= UNCAPTURED and self.reason is None:
+            output, reason = checked(step, compiler.model, (self.cache.cache, *self.cache.cache.layers))
+            self.reason = compiler.tell(reason or _kept(output))
+            return output
+        if self.reason is not None:
+            try:
+                self.graph = *capture(step, compiler.model.device), Pins.of(compiler.model)
+                return self._run(step)
+            except RuntimeError as error:  # whatever CUDA does not capture
+                self.reason = compiler.tell(f"it cannot be captured: {str(error).partition(chr(10))[0]}")
+        return step()
 
 
-@dataclass(frozen=True)
-class StepGraph:
-    """One step as a graph."""
-
-    output: Any
-    replay: Callable[[], None]
-    weights: Weights
-
-    def run(self) -> Any:
-        """Run the step; the next one overwrites its logits."""
-        self.replay()
-        return type(self.output)(**self.output)
-
-
-def capture(step: Callable[[], Any], zeros: torch.Tensor) -> tuple[Any, Callable[[], None]]:
+def capture(step: Callable[[], Any], device: torch.device) -> tuple[Any, Callable[[], None]]:
     """Capture a step, whose launches are lent zeros; gives what its output will be, and what runs it."""
-    graph, device = torch.cuda.CUDAGraph(), zeros.device
+    graph, zeros = torch.cuda.CUDAGraph(), zeros_to_lend(device)
     # PyTorch would share one stream for captures among all GPUs, and stay on it where a step cannot be captured.
     stream, before = torch.cuda.Stream(device), torch.cuda.stream(torch.cuda.current_stream(device))
     with _CAPTURING, torch.cuda.device(device), before, lending(zeros):
         # Other threads may allocate meanwhile.
         with torch.cuda.graph(graph, stream=stream, capture_error_mode="thread_local"):
             output = step()
+    graph.zeros = zeros  # type: ignore[attr-defined]  # They live as long as it.
     return output, graph.replay
 
 
 def unsuitable(model: Any) -> str:
     """Give the reason why no step of a model can be replayed as things are; "" if there is none."""
-    if not _is_on_one_gpu(model):
+    devices = {each.device for each in (*model.parameters(), *model.buffers())}
+    if len(devices) != 1 or devices.pop().type != GRAPHED:
         return "it is not on one GPU"
     if are_overridden(*model.parameters()) or count_dispatch_modes():
         return "its weights, or a mode, see the calls of PyTorch's functions"
     return "autocast is on" if torch.is_autocast_enabled("cuda") else ""
 
 
-def _is_on_one_gpu(model: nn.Module) -> bool:
-    devices = {each.device for each in (*model.parameters(), *model.buffers())}
-    return len(devices) == 1 and devices.pop().type == "cuda"
-
-
-def _unlike_a_step(given: dict[str, Any], leaves: Leaves) -> str:
+def _unlike_a_step(given: dict[str, Any], arguments: Iterable[tuple[str, Any]]) -> str:
     """Give the reason why a call is no step of one token of each sequence; "" if it is one."""
     tokens = given.get("input_ids")
     if torch.is_grad_enabled():
         return "gradients are recorded"
     if type(tokens) is not torch.Tensor or tokens.shape[1:] != (1,):
         return "it is given other inputs than one token of each sequence"
-    for path, value in leaves:
-        if value is not None and type(value) is not torch.Tensor and not isinstance(value, VALUES):
-            return f"its argument {path[0]} is a {type(value).__name__}"
-    return ""
+    others = [(name, type(each)) for name, each in arguments if not isinstance(each, GIVEN)]
+    return "".join(f"its argument {name} is a {kind.__name__}" for name, kind in others[:1])
 
 
-def _leaves(given: dict[str, Any]) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """List arguments but the cache, and those in dictionaries, as masks by the kind of a layer are."""
-    for name, value in given.items():
-        if type(value) is dict:
-            yield from (((name, key), each) for key, each in value.items())
-        elif name != CACHE:
-            yield (name,), value
-
-
-def _replaced(given: dict[str, Any], held: dict[tuple[str, ...], torch.Tensor]) -> dict[str, Any]:
-    """Put held tensors in the place of those given."""
-    found = {name: dict(value) if type(value) is dict else value for name, value in given.items()}
-    for path, each in held.items():
-        (found if len(path) == 1 else found[path[0]])[path[-1]] = each
-    return found
-
-
-def _kind_of(leaf: tuple[tuple[str, ...], Any]) -> tuple:
-    path, value = leaf
+def _kind_of(argument: Any) -> Any:
+    """Describe an argument, a name and its value, as far as steps of a kind have it in common."""
+    name, value = argument if type(argument) is tuple else (argument, None)
     if isinstance(value, torch.Tensor):
-        return path, value.dtype, value.shape, value.stride(), hasattr(value, LENGTHS)
-    return path, type(value), value
+        return name, value.dtype, value.shape, value.stride(), hasattr(value, LENGTHS)
+    return name, type(value), value
 
 
-def _held(given: torch.Tensor) -> torch.Tensor:
+def _held(given: Any) -> torch.Tensor | None:
     """Make the tensor from which a graph reads an argument; a mask whose keys are counted stays one."""
-    held = given.clone()
+    held = given.clone() if isinstance(given, torch.Tensor) else None
     if hasattr(given, LENGTHS):
         setattr(held, LENGTHS, None)
     return held
@@ -325,4 +226,4 @@ def _kept(output: Any) -> str:
     """Give the reason why the next step may not overwrite what an output holds; "" if it may."""
     names = list(output) if isinstance(output, dict) else [f"a {type(output).__name__}"]
     found = [name for name in names if name not in OUTPUTS]
-    return f"it gives {found[0]}, which the next one would overwrite" if found else ""
+    return "".join(f"it gives {name}, which the next one would overwrite" for name in found[:1])

@@ -5,37 +5,15 @@ cache whether the attention mask of the tokens so far shows it: that is two laun
 `create_masks_for_generate`; the one here has the same values, and leaves whatever is not plain to transformers.
 """
 
-from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
-from torch import nn
 from torch.nn import functional
 from transformers import cache_utils, masking_utils
 
-from ..modules.attention import NTAttention
 from .recognition import undecorated
 
 NAME = "create_masks_for_generate"
-
-
-def attributes(model: nn.Module) -> Iterator[tuple[nn.Module, str, Callable]]:
-    """Find what is to make the masks of steps, for what generates in a model and has none of its own."""
-    for each in generators_of(model):
-        if not hasattr(each, NAME):
-            yield each, NAME, create_masks_for_generate
-
-
-def generators_of(model: nn.Module) -> list[nn.Module]:
-    """Find the causal language models in a model, itself included, whose attention was swapped."""
-    models = [module for module in model.modules() if hasattr(type(module), "prepare_inputs_for_generation")]
-    return [each for each in models if _attends_by_ours(each)]
-
-
-def _attends_by_ours(model: Any) -> bool:
-    """Tell whether every layer has an NTAttention, which reads no more of a cache than it holds, whatever the mask."""
-    layers = getattr(model.config.get_text_config(decoder=True), "num_hidden_layers", 0)
-    return 0 < layers == sum(isinstance(module, NTAttention) for module in model.modules())
 
 
 def create_masks_for_generate(
@@ -59,13 +37,10 @@ def _is_plain(config: Any, others: dict[str, Any]) -> bool:
     if not getattr(config, "is_causal", True) or any(others.get(name) is not None for name in more):
         return False
     made = masking_utils.ALL_MASK_ATTENTION_FUNCTIONS.get(config._attn_implementation)
-    is_own = made is masking_utils.sdpa_mask and _is_own(made) and _is_own(masking_utils.create_masks_for_generate)
-    return is_own and all(getattr(config, name, None) is None for name in windows)
-
-
-def _is_own(function: Any) -> bool:
-    """Tell whether a function is that of transformers' file, unpatched."""
-    return getattr(undecorated(function), "__globals__", None) is vars(masking_utils)
+    functions = made, masking_utils.create_masks_for_generate
+    # Those of transformers' file, unpatched.
+    are_own = all(getattr(undecorated(each), "__globals__", None) is vars(masking_utils) for each in functions)
+    return made is masking_utils.sdpa_mask and are_own and all(getattr(config, name, None) is None for name in windows)
 
 
 def _length_of(cache: Any) -> int:

@@ -92,6 +92,8 @@ class SwapReport:
     repacked: tuple[str, ...] = ()
     joint: tuple[JointProjection, ...] = ()
     attributes: tuple[Attribute, ...] = ()
+    # What is said of steps of `generate`, beside why the last call replayed none.
+    steps: str = ""
     # Modules that were ours before joining, which may link them, too.
     known: tuple[nn.Module, ...] = field(default=(), repr=False)
     # Of the elements of the model's weights, embeddings aside.
@@ -184,9 +186,10 @@ class SwapReport:
         )
 
     def _step_lines(self) -> str:
-        """Print why the last call of `generate` replayed no steps, where it did not."""
-        reasons = (getattr(each.value, "reason", "") for each in self.attributes)
-        return "".join(f"\ngenerate: no steps are replayed: {reason}" for reason in reasons if reason)
+        """Print whether `generate` may replay steps, and why the last call replayed none, or not all."""
+        reasons = [getattr(each.value, "reason", "") for each in self.attributes]
+        told = [self.steps, *(f"steps are not replayed: {reason}" for reason in reasons if reason)]
+        return "".join(f"\ngenerate: {each}" for each in told if each)
 
 
 def _pattern(name: str) -> str:
@@ -194,13 +197,14 @@ def _pattern(name: str) -> str:
     return ".".join("*" if part.isdigit() else part for part in name.split("."))
 
 
-def swap_modules(model: nn.Module, filter_fn: Filter | None = None, *, join: bool = False) -> SwapReport:
+def swap_modules(
+    model: nn.Module, filter_fn: Filter | None = None, *, join: bool = False, replay: bool = False
+) -> SwapReport:
     """Put NTLinear, NTConv2d, NTRMSNorm and their sisters in the place of a model's own modules, itself included.
 
     Only instances inside `model` change, and of them only the class and the strides of some weights of convolutions on
     a GPU: these are laid out once as `module.to(memory_format=torch.channels_last)` does, and results keep the layouts
-    that they have without the swap. A model that generates also gets functions of ours for the masks and the steps of
-    `generate`, until `undo()`. (PyTorch's fused optimisers refuse state that has other strides than its weight:
+    that they have without the swap. (PyTorch's fused optimisers refuse state that has other strides than its weight:
     swap before their first step.) `filter_fn(module, name)` says of each module that could be swapped whether it shall
     be. Modules that look like one of these and cannot be swapped are reported with the reason, and so is whatever else
     has weights of its own, embeddings and the model itself aside. Containers and modules that run on NineToothed
@@ -218,6 +222,13 @@ def swap_modules(model: nn.Module, filter_fn: Filter | None = None, *, join: boo
     `torch.func`, and wherever its weights were moved or replaced since, as in copies of a model.
     Decoder layers become NTDecoderLayers, in which a residual sum and the norm behind it are one launch, and gated MLPs
     whose gate and up are one weight already NTFusedGatedMLPs, in which the activation and the product are.
+
+    `replay=True` lets `generate` over a static cache on a GPU replay a CUDA graph for each step, where transformers
+    would compile the model: the model gets functions of ours for its steps and their masks, until `undo()`. It is a
+    contract: each step of a kind launches the same work on the same memory, and nobody changes the model within one
+    call of `generate`. One step of each kind is checked, and modules, addresses, shapes and types at each step; what
+    does not hold runs as it would without, and the report says why. Weights may be updated in place. Hooks, attributes,
+    functions and settings that a callback changes between two steps of a call are not seen.
 
         report = swap_modules(model)
         print(report)
@@ -243,7 +254,12 @@ def swap_modules(model: nn.Module, filter_fn: Filter | None = None, *, join: boo
         report = replace(report, joint=join_all(model))
         decoder_layer.link_all(model)
     if integration is not None:
-        report = replace(report, attributes=tuple(Attribute(*each) for each in integration.attributes(model)))
+        found = tuple(Attribute(*each) for each in integration.attributes(model))
+        if replay:
+            steps = "" if found else "there is no model to replay steps of: none that generates runs on NineToothed"
+            report = replace(report, attributes=found, steps=steps)
+        elif found:
+            report = replace(report, steps="over a static cache on a GPU, `replay=True` makes its steps faster")
         for module, name, value in report.attributes:
             setattr(module, name, value)
     _forget_compiled_code()

@@ -1,24 +1,23 @@
 """`generate` over a static cache by replays of a step: the tokens of the model as it is, and what is not replayed."""
 
 import copy
+import functools
 import logging
-import sys
 
-import numpy
 import pytest
 import torch
 from torch import nn
 
-from ninetoothed_ops.modules import swap_modules
+from ninetoothed_ops import modules
 from tests.ninetoothed_ops.integrations.calls import DEVICE, generate
 from tests.ninetoothed_ops.integrations.families import Recorder, decoder
 
 transformers = pytest.importorskip("transformers")
 step_graphs = pytest.importorskip("ninetoothed_ops.integrations.step_graphs")
-step_state = pytest.importorskip("ninetoothed_ops.integrations.step_state")
-step_watch = pytest.importorskip("ninetoothed_ops.integrations.step_watch")
+step_checks = pytest.importorskip("ninetoothed_ops.integrations.step_checks")
 
 STATIC = {"cache_implementation": "static"}
+swap_modules = functools.partial(modules.swap_modules, replay=True)
 
 
 @pytest.fixture
@@ -27,8 +26,7 @@ def replays(monkeypatch):
     seen, caches = [], []
     of = step_graphs.StepCache.of
 
-    def capture(step, zeros):
-        assert not zeros.any()
+    def capture(step, device):
         # What is captured does not run yet.
         kept = [each.clone() for each in caches[-1].memory]
         output = step()
@@ -48,7 +46,7 @@ def replays(monkeypatch):
 
     monkeypatch.setattr(step_graphs.StepCache, "of", lambda cache: (caches.append(of(cache)), caches[-1])[1])
     monkeypatch.setattr(step_graphs, "capture", capture)
-    monkeypatch.setattr(step_graphs, "_is_on_one_gpu", lambda model: True)
+    monkeypatch.setattr(step_graphs, "GRAPHED", DEVICE)
     monkeypatch.setattr(transformers.GenerationMixin, "_valid_auto_compile_criteria", compiles)
     return seen
 
@@ -81,66 +79,50 @@ def uncompiled(monkeypatch):
 
 
 def test_tokens_are_those_of_the_model_as_it_is(make, batch, replays, monkeypatch):
-    model, inputs, count, watched = make("Llama"), batch(3, 7), 6, []
-    watch = step_graphs.watched
-    monkeypatch.setattr(step_graphs, "watched", lambda *given: (watched.append(1), watch(*given))[1])
+    model, inputs, count, seen = make("Llama"), batch(3, 7), 6, []
+    check = step_graphs.checked
+    monkeypatch.setattr(step_graphs, "checked", lambda *given: (seen.append(1), check(*given))[1])
     expected = generate(model, *inputs, count)
     report = swap_modules(model, join=True)
     assert torch.equal(generate(model, *inputs, count, **STATIC), expected)
     assert len(replays) == count - 1 - step_graphs.UNCAPTURED
-    # What is known is captured in the second step, by another graph.
+    # The first step of another call is checked, and the second captured.
     assert torch.equal(generate(model, *inputs, count, **STATIC), expected)
-    assert len(replays) == 2 * count - 3 - step_graphs.UNCAPTURED and len(watched) == 1
+    assert len(replays) == 2 * count - 3 - step_graphs.UNCAPTURED and len(seen) == 2
     with torch.no_grad():
         model.lm_head.weight.copy_(model.lm_head.weight.flip(0))
         model.model.norm.weight = nn.Parameter(-model.model.norm.weight)
     expected = generate(model, *inputs, count)
     assert torch.equal(generate(model, *inputs, count, **STATIC), expected)
-    assert [len(each) for each in model.get_compiled_call.zeros.values()] == [1] and len(watched) == 1
+    assert not model.get_compiled_call.reason and "generate" not in repr(report)
     report.undo()
-    assert "get_compiled_call" not in vars(model)
+    assert "get_compiled_call" not in vars(model) and "create_masks_for_generate" not in vars(model)
 
 
-def test_functions_that_are_patched_between_two_calls(make, batch, replays, uncompiled, monkeypatch):
-    file = pytest.importorskip("transformers.models.llama.modeling_llama")
-    model, inputs, create = make("Llama"), batch(2, 7), file.create_causal_mask
-    swap_modules(model)
-    generate(model, *inputs, **STATIC)
-    assert replays and not model.get_compiled_call.reason
-    replays.clear()
-    monkeypatch.setattr(file, "create_causal_mask", lambda **given: create(**given))
-    generate(model, *inputs, **STATIC)
-    assert "<lambda> of tests." in model.get_compiled_call.reason and not replays
-
-
-def test_attention_that_is_registered_anew_between_two_calls(make, batch, replays, uncompiled):
-    """What a user registers may do more than launch."""
-    interface = pytest.importorskip("transformers.modeling_utils").ALL_ATTENTION_FUNCTIONS
-    model, inputs, seen = make("GPTNeoX"), batch(2, 7), []
-    swap_modules(model)
-    generate(model, *inputs, **STATIC)
-    assert replays and not model.get_compiled_call.reason
-    replays.clear()
-    sdpa = interface["sdpa"]
-    try:
-        interface["sdpa"] = lambda *given, **options: (seen.append(1), sdpa(*given, **options))[1]
-        generate(model, *inputs, **STATIC)
-    finally:
-        interface["sdpa"] = sdpa
-    assert "<lambda> of tests." in model.get_compiled_call.reason and not replays and seen
-
-
-def test_a_profiler_of_python(make, batch, replays):
+def test_steps_are_transformers_own_unless_asked_for(make, batch, replays, uncompiled):
     model, inputs = make("Llama"), batch(2, 7)
     expected = generate(model, *inputs)
+    report = modules.swap_modules(model)
+    assert torch.equal(generate(model, *inputs, **STATIC), expected) and not replays
+    assert not {"get_compiled_call", "create_masks_for_generate"} & vars(model).keys()
+    assert "generate: over a static cache on a GPU, `replay=True` makes its steps faster" in repr(report)
+    assert "generate" not in repr(modules.swap_modules(nn.Linear(2, 2)))
+
+
+def test_what_replays_nothing_says_so(make):
+    assert "none that generates runs on NineToothed" in repr(swap_modules(make("Llama").model))
+    some = swap_modules(make("Llama"), lambda module, name: name == "lm_head")
+    assert "none that generates runs on NineToothed" in repr(some)
+
+
+def test_functions_that_are_patched_between_two_calls(make, batch, replays, monkeypatch):
+    file = pytest.importorskip("transformers.models.llama.modeling_llama")
+    model, inputs, create, seen = make("Llama"), batch(2, 7), file.create_causal_mask, []
     swap_modules(model)
-    sys.setprofile(lambda *_: None)
-    try:
-        assert torch.equal(generate(model, *inputs, **STATIC), expected) and not replays
-    finally:
-        sys.setprofile(None)
-    assert "a profiler" in model.get_compiled_call.reason
-    assert torch.equal(generate(model, *inputs, **STATIC), expected) and replays
+    generate(model, *inputs, **STATIC)
+    monkeypatch.setattr(file, "create_causal_mask", lambda **given: (seen.append(1), create(**given))[1])
+    generate(model, *inputs, **STATIC)
+    assert seen
 
 
 # Windows that fill up, the second layer's of two kinds; masks that count their keys; experts.
@@ -197,48 +179,72 @@ def test_weights_that_are_exchanged_between_two_steps(make, batch, replays, exch
     assert torch.equal(generated(**STATIC), expected) and len(replays) >= 5
 
 
-def changes():
-    """What a callback may change between two steps, and what is told of it."""
-    update = transformers.cache_utils.StaticLayer.update
-    layer, embedding = transformers.cache_utils.StaticLayer, nn.functional.embedding
-    yield "hook", lambda model, _: model.lm_head.register_forward_hook(lambda *_: None), "<lambda> of tests."
-    yield "attribute", lambda model, _: setattr(model.model.norm, "variance_epsilon", 0.5), ""
-    yield "forward", lambda model, _: setattr(model.lm_head, "forward", model.lm_head.forward), ""
-    yield "module", lambda model, _: setattr(model, "lm_head", copy.deepcopy(model.lm_head)), ""
-    yield "class", lambda model, _: setattr(model.lm_head, "__class__", nn.Linear), ""
-    yield "mode", lambda model, _: model.model.layers[0].train(), "ninetoothed.sdpa.default may draw random"
-    yield "config", lambda model, _: setattr(model.config, "scale", 2), ""
-    yield "function", lambda _, patch: patch.setattr(nn.functional, "embedding", lambda *a: embedding(*a)), "<lambda>"
-    given = {"name": "__call__", "value": lambda *a: nn.Module.__call__(*a), "raising": False}
-    yield "call", lambda model, patch: patch.setattr(type(model.lm_head), **given), "<lambda> of tests."
-    yield "removed", lambda model, _: delattr(model.lm_head, "note"), ""
-    yield "method", lambda _, patch: patch.setattr(layer, "update", lambda *a, **b: update(*a, **b)), "<lambda>"
-
-
-@pytest.mark.parametrize(("change", "reason"), [pytest.param(*each, id=name) for name, *each in changes()])
-def test_what_is_changed_between_two_steps_is_watched_anew(
-    make, batch, replays, uncompiled, monkeypatch, change, reason
-):
-    """The stand-in for graphs cannot show it: it runs what the model has by then."""
-    model, (tokens, mask), watched = make("Llama"), batch(2, 7), []
-    watch = step_graphs.watched
+def test_what_is_exchanged_is_told(make, batch, replays, caplog):
+    """The step after it runs launch by launch, and the next is captured anew."""
+    model, (tokens, mask), counts = make("Llama"), batch(2, 7), []
     swap_modules(model)
-    model.lm_head.note = torch.zeros(3)
-    monkeypatch.setattr(step_graphs, "watched", lambda *given: (watched.append(len(replays)), watch(*given))[1])
 
-    def changing(tokens, scores):
+    def exchanging(tokens, scores):
+        counts.append(len(replays))
         if tokens.shape[1] == 7 + 6:
-            change(model, monkeypatch)
+            model.lm_head = copy.deepcopy(model.lm_head)
         return scores
 
-    generate(model, tokens, mask, 11, logits_processor=[changing], **STATIC)
-    found = model.get_compiled_call.reason
-    assert found.startswith(reason) and bool(found) == bool(reason)
-    # The first graph replays three steps, and a fourth in vain, which is watched; a second graph the last three.
-    assert len(replays) == (4 if reason else 7) and watched == [0, 4]
+    with caplog.at_level(logging.INFO, step_graphs.__name__):
+        generate(model, tokens, mask, 11, logits_processor=[exchanging], **STATIC)
+    assert counts == [0, 0, 0, 0, 1, 2, 3, 3, 4, 5, 6]
+    assert "were exchanged between two steps: one runs launch by launch" in caplog.text
 
 
-def test_beams_and_steps_that_are_others_each_time(make, batch, replays, monkeypatch):
+@pytest.mark.parametrize("update", ("weight", "buffer"))
+def test_updates_in_place_are_replayed(make, batch, replays, update):
+    def generated(**options):
+        model, (tokens, mask) = make("Llama"), batch(2, 7)
+        swap_modules(model)
+
+        def updating(tokens, scores):
+            updated = model.lm_head.weight if update == "weight" else model.model.rotary_emb.inv_freq
+            with torch.no_grad():
+                updated.mul_(1.5).copy_(updated.flip(0))
+            return scores
+
+        found = generate(model, tokens, mask, 11, logits_processor=[updating], **options)
+        assert not model.get_compiled_call.reason
+        return found
+
+    expected = generated()
+    assert torch.equal(generated(**STATIC), expected) and len(replays) == 11 - 1 - step_graphs.UNCAPTURED
+
+
+def test_pins_see_modules_addresses_shapes_and_types():
+    def exchange(model):
+        model[0] = nn.Linear(4, 4)
+
+    def removed(model):
+        del model[1].running_mean
+
+    def turned(model):
+        model[0].weight.data = model[0].weight.data.view(2, 8)
+
+    def other_type(model):
+        model[0].weight.data = model[0].weight.data.view(torch.int32)
+
+    def attribute(model):
+        model[0].table = model[0].table.clone()
+
+    changes = (exchange, removed, turned, other_type, attribute)
+    for change in (*changes, lambda model: model.half(), lambda model: model[1].register_buffer("running_var", None)):
+        model = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4)).eval().requires_grad_(False)
+        model[0].table = torch.ones(3)
+        pins = step_checks.Pins.of(model)
+        model[0].weight.mul_(2)
+        model[1].momentum = 0.5  # what is not looked for
+        assert pins.hold()
+        change(model)
+        assert not pins.hold(), change
+
+
+def test_beams_and_steps_that_are_others_each_time(make, batch, replays, uncompiled, monkeypatch):
     model, inputs = make("Llama"), batch(2, 7)
     expected, beams = generate(model, *inputs), generate(model, *inputs, num_beams=3)
     swap_modules(model, join=True)
@@ -256,15 +262,18 @@ class Counting(nn.Embedding):
         return super().forward(tokens)
 
 
+def read(_, given, output):
+    assert output.max().item() < 1e9
+
+
 def spoilers():
     yield "training", lambda model: model.model.layers[0].train(), "sdpa.default may draw random numbers"
-    yield "hook", lambda model: model.model.norm.register_forward_hook(lambda *_: None), "<lambda> of tests."
-    yield "patch", lambda model: vars(model.lm_head).update(forward=lambda x: x @ model.lm_head.weight.T), "<lambda> of"
     yield (
         "module",
         lambda model: setattr(model.model, "embed_tokens", Counting(97, 64).eval().to(DEVICE)),
-        "forward of tests.",
+        "a step changes count of Counting",
     )
+    yield "read", lambda model: model.model.norm.register_forward_hook(read), "aten._local_scalar_dense.default reads"
     yield "states", lambda model: setattr(model.config, "output_hidden_states", True), "it gives hidden_states"
 
 
@@ -299,78 +308,28 @@ def test_frequencies_that_change_are_read_by_the_host(make, batch, replays, unco
         (lambda module, tokens: module._buffers.update(last=tokens.clone()), "a step changes _buffers of Counting"),
         (lambda module, tokens: tokens[tokens > 2], "aten.index.Tensor reads what a tensor holds"),
         (lambda module, tokens: tokens[tokens - 1], ""),
-        (lambda module, tokens: tokens + torch.tensor(2), "a tensor is made of numbers in Python"),
+        (lambda module, tokens: tokens + torch.tensor(2), "aten.lift_fresh.default makes a tensor of numbers"),
         (lambda module, tokens: tokens.add_(1).max().item(), "aten._local_scalar_dense.default reads"),
         (lambda module, tokens: module.weight.to("meta"), "aten._to_copy.default copies from one device"),
     ),
 )
-def test_what_a_graph_would_not_do_again_is_seen(call, reason, monkeypatch):
-    monkeypatch.setattr(step_watch, "PACKAGES", step_watch.PACKAGES | {"tests"})
+def test_what_a_graph_would_not_do_again_is_seen(call, reason):
     module, tokens = Counting(5, 4), torch.tensor([1, 2])
-    module.config = transformers.LlamaConfig()
-    _, found = step_watch.watched(lambda: call(module, tokens), module, ())
-    assert found.reason.startswith(reason) and bool(found.reason) == bool(reason)
+    _, found = step_checks.checked(lambda: call(module, tokens), module, ())
+    assert found.startswith(reason) and bool(found) == bool(reason)
 
 
-def test_numbers_on_the_host(monkeypatch):
-    """A launch is given what they hold."""
-    monkeypatch.setattr(step_watch, "PACKAGES", step_watch.PACKAGES | {"tests"})
+def test_numbers_on_the_host():
+    """A launch is given what they hold, which may be another at the next step."""
     module, number = nn.Linear(2, 2, device="meta"), torch.tensor(2.0)
-    module.config = transformers.LlamaConfig()
-    _, found = step_watch.watched(lambda: module.weight * number.neg(), module, ())
-    assert not found.reason and found.state.holds()
-    number.data.add_(1)
-    assert not found.state.holds()
-    _, found = step_watch.watched(lambda: module.weight * number.add_(1), module, ())
-    assert found.reason == "a step changes a tensor on the host"
-
-
-def test_a_precision_that_is_set_anew(make):
-    state = step_state.StepState.of(make("Llama"))
-    try:
-        torch.backends.cuda.matmul.fp32_precision = "tf32"
-        assert not state.holds()
-        torch.backends.cuda.matmul.fp32_precision = "ieee"
-        assert state.holds()
-    finally:
-        torch.set_float32_matmul_precision("highest")
-
-
-class Incomparable:
-    def __eq__(self, other):
-        raise TypeError
-
-    __hash__ = None
-
-
-@pytest.mark.parametrize("make_value", (lambda: numpy.zeros(3), lambda: torch.zeros(3), Incomparable))
-def test_what_cannot_be_compared_is_another(make, make_value):
-    model = make("Llama")
-    for owner in (model.config, model.lm_head):
-        owner.value = make_value()
-        state = step_state.StepState.of(model)
-        assert state.holds()
-        owner.value = make_value()
-        assert not state.holds()
-
-
-def test_few_verdicts_are_kept(make, batch, replays, uncompiled):
-    """Those of the kinds that were met last."""
-    model, inputs, most = make("Llama"), batch(2, 7), step_graphs.VERDICTS
-    swap_modules(model)
-    generate(model, *inputs, **STATIC)
-    steps = step_graphs.Steps(model.get_compiled_call, None)
-    (met,) = steps.compiler.verdicts
-    for steps.kind in range(most - 1):
-        steps._decide(step_watch.Verdict("", None))
-    generate(model, *inputs, **STATIC)
-    for steps.kind in range(-3, 0):
-        steps._decide(step_watch.Verdict("", None))
-    assert list(steps.compiler.verdicts) == [*range(3, most - 1), met, -3, -2, -1]
+    _, found = step_checks.checked(lambda: module.weight * number, module, ())
+    assert found.startswith("aten.mul.Tensor reads a tensor on the host")
+    _, found = step_checks.checked(lambda: module.weight * torch.tensor(2.0).neg(), module, ())
+    assert not found
 
 
 def test_a_step_that_cannot_be_captured(make, batch, replays, uncompiled, monkeypatch):
-    def capture(step, zeros):
+    def capture(step, device):
         raise RuntimeError("operation not permitted\nwhen stream is capturing")
 
     model, inputs = make("Llama"), batch(2, 7)

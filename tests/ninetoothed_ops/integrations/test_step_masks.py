@@ -1,12 +1,13 @@
 """The mask of a step over a static cache: the values that transformers gives it, by fewer launches."""
 
 import copy
+import functools
 import pickle
 
 import pytest
 import torch
 
-from ninetoothed_ops.modules import swap_modules
+from ninetoothed_ops import modules
 from tests.ninetoothed_ops.integrations.calls import DEVICE, generate
 from tests.ninetoothed_ops.recorder import Recorder
 
@@ -14,6 +15,7 @@ transformers = pytest.importorskip("transformers")
 masking_utils = pytest.importorskip("transformers.masking_utils")
 
 NAME = "create_masks_for_generate"
+swap_modules = functools.partial(modules.swap_modules, replay=True)
 
 
 def arguments(model, tokens, mask, length=32, new=1):
@@ -78,10 +80,11 @@ def test_windows_and_masks_by_layer(make, batch, name):
     assert torch.equal(generate(model, tokens, mask, cache_implementation="static"), expected)
 
 
-def test_attention_of_others_has_their_masks(make):
-    model = make("Llama")
+def test_attention_of_others_has_the_same_mask(make, batch):
+    model, inputs = make("Llama"), batch(2, 7)
+    expected = generate(model, *inputs, cache_implementation="static")
     swap_modules(model, lambda module, name: name != "model.layers.1.self_attn")
-    assert not hasattr(model, NAME)
+    assert torch.equal(generate(model, *inputs, cache_implementation="static"), expected) and hasattr(model, NAME)
 
 
 def test_copies(make, batch):
