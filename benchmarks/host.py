@@ -91,16 +91,16 @@ def without_a_gpu():
 
 
 def closure_of_launch(step):
-    """Do by a closure what `LaunchStep.write` and `GpuExecutable.write` write: launch a kernel on these addresses."""
+    """Do by a closure what `fast_path` writes of a `LaunchStep`: launch a kernel on these addresses."""
     found, kernel, places = step.executable, step.executable.kernel, {place[0]: place[1:] for place in step.places}
     given = (*step.args, *found.integers)
     # All that the kernel is passed, but for addresses; and where these go.
     passed = tuple(None if position in places else given[position] for position in found.order)
     gaps = tuple((i, *places[position]) for i, position in enumerate(found.order) if position in places)
     hooks, launch, fixed, described, programs = (
-        kernel._runtime,
-        kernel._launch,
-        kernel._fixed,
+        kernel.runtime,
+        kernel.launch,
+        kernel.fixed,
         found.table,
         found.programs,
     )
@@ -116,7 +116,7 @@ def closure_of_launch(step):
             values[:count] = described.known.get(key) or described.make(key)
         enter, leave = hooks.launch_enter_hook, hooks.launch_exit_hook
         if getattr(enter, "calls", enter) or getattr(leave, "calls", leave):
-            kernel._watched(programs, values, current_stream(device))
+            kernel.watched(programs, values, current_stream(device))
         else:
             launch(*programs, current_stream(device), *fixed, tuple(values))
 
@@ -150,7 +150,7 @@ def closure_of(args, names, plan):
         addresses = [0] * places
         for i in tensors:
             address = addresses[i] = args[i].data_ptr()
-            if address % call_cache.ALIGNMENT:
+            if address % arguments.ALIGNMENT:
                 return None
         if current_device() != device:
             with torch.cuda.device(device):

@@ -23,6 +23,8 @@ from ninetoothed.runtime import private
 from ninetoothed.symbol import as_int
 from ninetoothed.wording import near
 
+# Bytes by which addresses of tensors are divisible, or not: the variants differ.
+ALIGNMENT = 16
 REGISTER = (
     "register the kernel as an operator with `ninetoothed_ops.register`, which gives such tensors shapes without "
     "running anything"

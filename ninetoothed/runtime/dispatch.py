@@ -25,6 +25,7 @@ from ninetoothed.runtime.arguments import BoundCall
 from ninetoothed.runtime.call_cache import CallCache, Entry
 from ninetoothed.runtime.gradients import warn_where_lost
 from ninetoothed.runtime.launch_plan import RECORDER
+from ninetoothed.runtime.launch_steps import LaunchPlan
 from ninetoothed.runtime.private import hidden_from_dynamo
 from ninetoothed.runtime.selection import machine, tuning
 from ninetoothed.runtime.specialise_plan import SpecialisationPlan
@@ -207,7 +208,7 @@ class Launcher:
 
         selection, variant = self._variants.best(plan, call, device, gpu, build)
         if variant is None:
-            return executable.EmptyExecutable(plan.definition)
+            return LaunchPlan(self._count, definition=plan.definition)
         arguments.check_stored(plan.definition, call, variant.stored)
         made: executable.Executable = form.of(plan.definition, variant, call, selection.values, device)
         return made

@@ -1,14 +1,13 @@
 """Make executables: launches of a variant for one exact signature.
 
-Each writes what a launch does into a fast path (see `call_cache`). Where `is_replayable`, it looks at the addresses of
-tensors alone, so that a launch plan can do without the tensors.
+`fast_path` writes of them what a launch does.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 import torch
 
@@ -19,49 +18,19 @@ from ninetoothed.errors import CompilationError, ResourceError
 from ninetoothed.free_names import FreeName
 from ninetoothed.passes import Target
 from ninetoothed.passes.report import dump
-from ninetoothed.runtime import private
 from ninetoothed.runtime.aliasing import Pair, pairs
 from ninetoothed.runtime.arguments import BoundCall, is_read_by_host
 from ninetoothed.runtime.build import assembler, descriptors
 from ninetoothed.runtime.build.compile import CompiledKernel, LoadedKernel, UnsoundCodeError, compile_kernel
 from ninetoothed.runtime.build.target import target_of
-from ninetoothed.runtime.call_cache import FunctionBody, Launchable
+from ninetoothed.runtime.launch_steps import LaunchPlan
 from ninetoothed.runtime.missing import tell
 from ninetoothed.runtime.selection.problem import COARSENED_WARPS, aligned_tensors
 from ninetoothed.runtime.variants import Selection, TracedVariant, Variant, trace
-from ninetoothed.runtime.workspace import KernelWithWorkspace, with_workspace
+from ninetoothed.runtime.workspace import Workspace, workspace_of
 from ninetoothed.schedule import DataParallel, Persistent, Schedule, Sharing, SplitK, StreamK
 
 NOT_OVERLAPPED = "its products do not overlap with what lies between them"
-
-
-class Executable(Launchable, Protocol):
-    """A launch that is ready to run.
-
-    definition: the kernel's, less what is absent. is_replayable: whether it reads nothing of its tensors but their
-    addresses.
-    """
-
-    @property
-    def definition(self) -> KernelDefinition: ...
-
-    @property
-    def is_replayable(self) -> bool: ...
-
-
-@dataclass(frozen=True)
-class EmptyExecutable:
-    """A launch of no programs."""
-
-    definition: KernelDefinition
-    precision: ClassVar[None] = None
-    device: ClassVar[None] = None
-    separate: ClassVar[tuple[()]] = ()
-    free_names: ClassVar[tuple[()]] = ()
-    is_replayable: ClassVar[bool] = True
-
-    def write(self, source: FunctionBody, values: list[str]) -> str:
-        return "True"
 
 
 @dataclass(frozen=True)
@@ -94,10 +63,6 @@ class CpuExecutable:
             values = (value.detach() if isinstance(value, torch.Tensor) else value for value in args)
             self.prepared(dict(zip(self.names, values, strict=True)), self.integers)
 
-    def write(self, source: FunctionBody, values: list[str]) -> str:
-        source.add(f"{source.name(self.run)}(args)")
-        return "True"
-
 
 @dataclass(frozen=True)
 class GpuExecutable:
@@ -108,7 +73,7 @@ class GpuExecutable:
     """
 
     definition: KernelDefinition
-    kernel: LoadedKernel | KernelWithWorkspace
+    kernel: LoadedKernel
     programs: tuple[int, int, int]
     order: tuple[int, ...]
     integers: tuple[int, ...]
@@ -118,6 +83,7 @@ class GpuExecutable:
     separate: tuple[Pair, ...]
     free_names: tuple[FreeName, ...]
     table: descriptors.DescriptorTable | None = None
+    workspace: Workspace | None = None
 
     @property
     def is_replayable(self) -> bool:
@@ -152,7 +118,7 @@ class GpuExecutable:
             kernel = variant.compiled.on(device.index)
         return cls(
             definition,
-            with_workspace(kernel, emitted, integers, device),
+            kernel,
             emitted.programs(integers, variant.selection.schedule.programs),
             tuple(positions[argument.source] for argument in emitted.arguments if argument.source not in own),
             tuple(integers[name] for name in numbers),
@@ -162,18 +128,15 @@ class GpuExecutable:
             pairs(definition, variant, integers),
             variant.free_names,
             descriptors.DescriptorTable.of(emitted, kernel.ready, integers) if emitted.descriptors else None,
+            workspace_of(emitted, integers, device),
         )
 
-    def write(self, source: FunctionBody, values: list[str]) -> str:
-        given = [*values, *map(source.name, self.integers)]
-        for position in self.on_host:
-            given[position] = f"args[{position}].item()"
-        passed = [given[position] for position in self.order]
-        if self.table is not None:
-            passed = self.table.write(source, passed)
-        stream = f"{source.name(private.current_stream)}({source.name(self.device)})"
-        self.kernel.write(source, self.programs, passed, stream)
-        return "True"
+
+# What a call of one signature does. Each has the `definition` of its kernel, less what is absent; the `precision` of
+# float32 products, where it matters; the `device` that has to be the current one; the pairs of arguments that may not
+# share a part of their memory, `separate`; the `free_names` that it was traced with; and says whether it looks at the
+# addresses of tensors alone, so that a launch plan can do without the tensors (`is_replayable`).
+Executable = GpuExecutable | CpuExecutable | LaunchPlan
 
 
 def _compiled(

@@ -13,19 +13,18 @@ value, or launches a kernel on other memory) has no plan, and is run each time.
 
 from __future__ import annotations
 
-import re
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 
 from ninetoothed.free_names import FreeName
-from ninetoothed.runtime.call_cache import ALIGNMENT, SEEN, CallCache, Entry, FunctionBody, Mark
-from ninetoothed.runtime.launch_steps import CopyStep, LaunchStep, View, ZeroStep
+from ninetoothed.runtime.arguments import ALIGNMENT
+from ninetoothed.runtime.call_cache import SEEN, CallCache, Entry, Mark
+from ninetoothed.runtime.launch_steps import CopyStep, LaunchPlan, LaunchStep, View
 from ninetoothed.runtime.private import TorchDispatchMode, hidden_from_dynamo, modes_see_operations
 from ninetoothed.runtime.workspace import Allocation
 
@@ -38,40 +37,6 @@ _EMPTY = frozenset(
 _COPIES = frozenset({"aten::clone", "aten::_to_copy"})
 _ZEROS = frozenset({"aten::zeros", "aten::zeros_like", "aten::new_zeros"})
 _PLAIN = frozenset({bool, int, float, str, type(None), torch.dtype, torch.device, torch.layout, torch.memory_format})
-
-
-@dataclass(frozen=True)
-class LaunchPlan:
-    """The steps of a call: allocate tensors, launch kernels, copy between tensors, set some to 0.
-
-    Numbers of allocations follow those of the arguments. The first `outputs` are returned as a tuple; where that is
-    None, the first is returned. count: how many arguments there are. device: the GPU of what is launched.
-    """
-
-    count: int
-    allocations: tuple[Allocation, ...]
-    steps: tuple[LaunchStep | CopyStep | ZeroStep, ...]
-    outputs: int | None
-    precision: str | None
-    device: int | None
-    free_names: tuple[FreeName, ...] = ()
-    separate: ClassVar[tuple[()]] = ()
-
-    def write(self, source: FunctionBody, values: list[str]) -> str:
-        """Write the steps for arguments `x0`, ... at `p0`, ...; return the expression of the output."""
-        steps = FunctionBody(names=source.names)
-        for step in self.steps:
-            step.write(steps)
-        # A kernel need not use all of its arguments.
-        mentioned = frozenset(re.findall(r"\b[xp]\d+\b", "".join(steps.lines)))
-        outputs = range(self.count, self.count + (self.outputs or 1))
-        for number, allocation in enumerate(self.allocations, self.count):
-            if number in outputs or mentioned & {f"x{number}", f"p{number}"}:
-                source.add(f"x{number} = {allocation.write(source, self.device)}")
-            if f"p{number}" in mentioned:
-                source.add(f"p{number} = x{number}.data_ptr()")
-        source.lines += steps.lines
-        return f"x{self.count}" if self.outputs is None else f"({''.join(f'x{number}, ' for number in outputs)})"
 
 
 # Marks a call that has no plan.
@@ -88,7 +53,7 @@ class LaunchRecorder(TorchDispatchMode):
         self._whole = dict(tensors)
         self._next = first
         self.allocations: list[Allocation] = []
-        self.steps: list[LaunchStep | CopyStep | ZeroStep] = []
+        self.steps: list[LaunchStep | CopyStep] = []
         self.launchers: list[Any] = []
         self.precision: str | None = None
         self.devices: set[int] = set()
@@ -157,7 +122,7 @@ class LaunchRecorder(TorchDispatchMode):
         if target is None:
             self.fits = False
         else:
-            self.steps.append(ZeroStep(target))
+            self.steps.append(CopyStep(None, target))
 
     def _view(self, tensor: Any) -> View | None:
         """Find the tensor that this one views; None where it is unknown, or the types differ."""
@@ -204,7 +169,7 @@ class LaunchRecorder(TorchDispatchMode):
             count,
             (*map(Allocation.of, outputs), *self.allocations),
             tuple(self.steps),
-            len(outputs) if type(output) is tuple else None,
+            len(outputs) if type(output) is tuple else 0,
             self.precision,
             next(iter(self.devices), None),
             self.free_names,

@@ -1,4 +1,4 @@
-"""The steps of a launch plan: launch a kernel, copy between tensors, set elements to 0. Each writes its text.
+"""The steps of a launch plan: launch a kernel, copy between tensors, set elements to 0. `fast_path` writes them.
 
     LaunchStep(found, (x + 0 bytes, output + 8 bytes))     ->     a launch on p0 and p1 + 8
     CopyStep(View(0, ...), View(1, ...))                   ->     x1.as_strided(...).copy_(x0)
@@ -9,9 +9,10 @@ Tensors have numbers: those of the call come first, then what the plan allocates
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
-from ninetoothed.runtime.call_cache import FunctionBody
+from ninetoothed.free_names import FreeName
+from ninetoothed.runtime.workspace import Allocation
 
 
 @dataclass(frozen=True)
@@ -25,12 +26,6 @@ class LaunchStep:
     executable: Any
     args: tuple
     places: tuple[tuple[int, int, int], ...]
-
-    def write(self, source: FunctionBody) -> None:
-        values = [source.name(value) for value in self.args]
-        for position, number, offset in self.places:
-            values[position] = f"p{number} + {source.name(offset)}" if offset else f"p{number}"
-        self.executable.write(source, values)
 
 
 @dataclass(frozen=True)
@@ -46,30 +41,31 @@ class View:
     start: int
     is_whole: bool
 
-    def write(self, source: FunctionBody) -> str:
-        base = f"x{self.number}"
-        if self.is_whole:
-            return base
-        size, stride, start = map(source.name, (self.size, self.stride, self.start))
-        return f"{base}.as_strided({size}, {stride}, {base}.storage_offset() + {start})"
-
 
 @dataclass(frozen=True)
 class CopyStep:
-    """A copy of elements that a call makes, converted where types differ."""
+    """Elements that a call sets: a copy of others, converted where types differ, or 0 without a source."""
 
-    source: View
+    source: View | None
     target: View
-
-    def write(self, source: FunctionBody) -> None:
-        source.add(f"{self.target.write(source)}.copy_({self.source.write(source)})")
 
 
 @dataclass(frozen=True)
-class ZeroStep:
-    """Elements that a call sets to 0."""
+class LaunchPlan:
+    """The steps of a call: allocate tensors, launch kernels, copy between tensors, set some to 0.
 
-    target: View
+    Numbers of allocations follow those of the arguments. The first `outputs` are returned as a tuple; where that is
+    0, the first is returned; nothing is done and returned where it is None. count: how many arguments there are.
+    device: the GPU of what is launched. definition: of a call of a kernel, the kernel's.
+    """
 
-    def write(self, source: FunctionBody) -> None:
-        source.add(f"{self.target.write(source)}.zero_()")
+    count: int
+    allocations: tuple[Allocation, ...] = ()
+    steps: tuple[LaunchStep | CopyStep, ...] = ()
+    outputs: int | None = None
+    precision: str | None = None
+    device: int | None = None
+    free_names: tuple[FreeName, ...] = ()
+    definition: Any = None
+    separate: ClassVar[tuple[()]] = ()
+    is_replayable: ClassVar[bool] = True

@@ -95,6 +95,13 @@ _HOOKS = (
 )
 
 
+def gluon_source(function: Any, types: dict[str, str], attributes: dict[tuple[int, ...], list]) -> Any:
+    """Make what Triton compiles of a Gluon function. Where the name is missing, no kernel is in Gluon."""
+    from triton.experimental.gluon._runtime import GluonASTSource
+
+    return GluonASTSource(function, types, {}, attributes)
+
+
 def compilation_key(source: Any, target: Any, options: dict[str, Any]) -> dict[str, Any] | None:
     """Tell in JSON's values what a compilation by Triton depends on, but for the content of its library.
 

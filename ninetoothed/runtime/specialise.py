@@ -23,8 +23,7 @@ from ninetoothed import dtypes
 from ninetoothed.dtypes import DType
 from ninetoothed.expr import Expr, as_expr, var
 from ninetoothed.expr.sizes import power_above
-from ninetoothed.runtime.arguments import BoundCall, is_read_by_host
-from ninetoothed.runtime.call_cache import ALIGNMENT
+from ninetoothed.runtime.arguments import ALIGNMENT, BoundCall, is_read_by_host
 from ninetoothed.runtime.specialise_plan import SpecialisationPlan
 from ninetoothed.schedule import Schedule
 from ninetoothed.specialisation import ArgumentClass, Specialisation

@@ -29,9 +29,6 @@ from typing import Any
 import torch
 
 from ninetoothed.backends.triton import Emitted
-from ninetoothed.runtime import private
-from ninetoothed.runtime.build.compile import LoadedKernel
-from ninetoothed.runtime.call_cache import FunctionBody
 
 # Addresses in a workspace are multiples of this many bytes.
 ALIGNMENT = 256
@@ -51,13 +48,6 @@ class Allocation:
     @classmethod
     def of(cls, tensor: torch.Tensor) -> Allocation:
         return cls(tuple(tensor.shape), tensor.stride(), tensor.dtype, tensor.device)
-
-    def write(self, source: FunctionBody, current: int | None) -> str:
-        """Write the expression that allocates it, for a function that runs while `current` is the current GPU."""
-        size, stride, dtype = map(source.name, (self.size, self.stride, self.dtype))
-        if self.device.index is not None and self.device.index == current and private.empty_strided_cuda is not None:
-            return f"{source.name(private.empty_strided_cuda)}({size}, {stride}, {dtype})"
-        return f"{source.name(torch.empty_strided)}({size}, {stride}, dtype={dtype}, device={source.name(self.device)})"
 
 
 def outliving(make: Callable[[], torch.Tensor], device: torch.device) -> torch.Tensor:
@@ -89,15 +79,28 @@ def lending(zeros: torch.Tensor) -> contextlib.AbstractContextManager[None]:
     return _semaphores(zeros.device).lending(zeros)
 
 
-def with_workspace(
-    kernel: LoadedKernel, emitted: Emitted, integers: Mapping[str, int], device: torch.device
-) -> LoadedKernel | KernelWithWorkspace:
-    """Wrap a loaded kernel so that each launch gets its workspace; a kernel that needs none is returned unchanged.
+@dataclass(frozen=True)
+class Workspace:
+    """The memory that a launch takes beside its arguments, and where it goes among those of the kernel.
+
+    count: bytes of semaphores. places: for each argument put in (whether it is a semaphore, bytes from the start of the
+    allocation or of the semaphores). after: how many other arguments follow them.
+    """
+
+    allocation: Allocation
+    count: int
+    places: tuple[tuple[bool, int], ...]
+    after: int
+    semaphores: Semaphores
+
+
+def workspace_of(emitted: Emitted, integers: Mapping[str, int], device: torch.device) -> Workspace | None:
+    """Return the workspace of a kernel's launches; None where they need none.
 
     integers: the values of the run-time sizes.
     """
     if not emitted.buffers:
-        return kernel
+        return None
     places, sizes = [], {False: 0, True: 0}
     for each in emitted.buffers:
         places.append((each.is_zeroed, sizes[each.is_zeroed]))
@@ -106,37 +109,8 @@ def with_workspace(
     sources = [argument.source for argument in emitted.arguments]
     after = len(sources) - 1 - max(sources.index(each.name) for each in emitted.buffers)
     semaphores = _semaphores(device)
-    workspace = Allocation((sizes[False],), (1,), torch.uint8, semaphores.device)
-    return KernelWithWorkspace(kernel, workspace, sizes[True], tuple(places), after, semaphores)
-
-
-@dataclass(frozen=True)
-class KernelWithWorkspace:
-    """A kernel that is launched without its workspace and its semaphores, which are put among the arguments here.
-
-    count: bytes of semaphores. places: for each argument put in (whether it is a semaphore, bytes from the start of the
-    workspace or of the semaphores). after: how many other arguments follow them.
-    """
-
-    kernel: LoadedKernel
-    workspace: Allocation
-    count: int
-    places: tuple[tuple[bool, int], ...]
-    after: int
-    semaphores: Semaphores
-
-    def write(self, source: FunctionBody, programs: tuple[int, int, int], arguments: list[str], stream: str) -> None:
-        """Write a launch with these arguments, which lack its own; see `LoadedKernel.write`."""
-        cut = len(arguments) - self.after
-        # Both tensors are held until the launch is enqueued.
-        source.add(f"stream = {stream}")
-        source.add(f"workspace = {self.workspace.write(source, self.workspace.device.index)}")
-        source.add(f"semaphores = {source.name(self.semaphores.on)}(stream, {source.name(self.count)})")
-        own = [
-            f"{'semaphores' if is_zeroed else 'workspace'}.data_ptr()" + (f" + {start}" if start else "")
-            for is_zeroed, start in self.places
-        ]
-        self.kernel.write(source, programs, [*arguments[:cut], *own, *arguments[cut:]], "stream")
+    allocation = Allocation((sizes[False],), (1,), torch.uint8, semaphores.device)
+    return Workspace(allocation, sizes[True], tuple(places), after, semaphores)
 
 
 @dataclass(frozen=True)

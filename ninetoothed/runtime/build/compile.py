@@ -20,7 +20,6 @@ from ninetoothed.backends.triton import Emitted, KernelArgument
 from ninetoothed.errors import CompilationError, ResourceError
 from ninetoothed.runtime import missing, private_triton
 from ninetoothed.runtime.build import assembler, descriptors, disk_cache, gluon, triton_cache
-from ninetoothed.runtime.call_cache import FunctionBody
 from ninetoothed.runtime.selection.machine import Machine
 
 _LOG = logging.getLogger("ninetoothed")
@@ -110,7 +109,7 @@ def _module(path: Path, source: str) -> Path:
 def _source(emitted: Emitted, path: Path, aligned: frozenset[str]) -> Any:
     """Make what Triton compiles: the kernel's function, the types of its arguments, and what is known of them."""
     if emitted.dialect == "gluon":
-        return gluon.source(_function(emitted, path), _types(emitted), _attributes(emitted, aligned))
+        return private_triton.gluon_source(_function(emitted, path), _types(emitted), _attributes(emitted, aligned))
     from triton.compiler import ASTSource
 
     return ASTSource(_function(emitted, path), _types(emitted), {}, _attributes(emitted, aligned))
@@ -219,7 +218,7 @@ class CompiledKernel:
 class LoadedKernel:
     """A kernel on one device, behind Triton's own launcher, or the C underneath where nobody watches launches."""
 
-    __slots__ = ("_fixed", "_function", "_kernel", "_launch", "_metadata", "_run", "_runtime", "_singly", "ready")
+    __slots__ = ("fixed", "_function", "_kernel", "launch", "_metadata", "_run", "runtime", "singly", "ready")
 
     def __init__(self, kernel: Any, runtime: Any, described: bool):
         self._kernel = kernel
@@ -228,8 +227,8 @@ class LoadedKernel:
         self.ready = descriptors.encoder(kernel.run) if described else None
         self._function = kernel.function
         self._metadata = kernel.packed_metadata
-        self._runtime = runtime
-        self._launch, self._fixed, self._singly = private_triton.c_launcher(kernel.run, self._function, self._metadata)
+        self.runtime = runtime
+        self.launch, self.fixed, self.singly = private_triton.c_launcher(kernel.run, self._function, self._metadata)
 
     @classmethod
     def of(cls, compiled: CompiledKernel) -> LoadedKernel:
@@ -247,29 +246,9 @@ class LoadedKernel:
         except Exception as error:
             raise CompilationError(f"kernel `{compiled.emitted.name}` could not be loaded: {error}") from error
 
-    def write(
-        self, source: FunctionBody, programs: tuple[int, int, int], arguments: Sequence[str], stream: str
-    ) -> None:
-        """Write a launch of so many programs on the current device, which is the kernel's, for a fast path.
-
-        arguments, stream: the expressions of those of `emitted.arguments`, in their order, and of the stream's address.
-        """
-        passed = "".join(f"{each}, " for each in arguments)
-        axes = ", ".join(map(source.name, programs))
-        watched = f"{source.name(self._watched)}(({axes}), ({passed}), {stream})"
-        if self._launch is None:
-            source.add(watched)
-            return
-        settings, fixed = source.name(self._runtime), source.name(self._fixed)
-        # A hook is a function or None, or a chain of functions, which may be empty.
-        source.add(f"enter, leave = {settings}.launch_enter_hook, {settings}.launch_exit_hook")
-        source.add(f"if getattr(enter, 'calls', enter) or getattr(leave, 'calls', leave): {watched}")
-        passed = passed if self._singly else f"({passed})"
-        source.add(f"else: {source.name(self._launch)}({axes}, {stream}, *{fixed}, {passed})")
-
-    def _watched(self, programs: tuple[int, int, int], arguments: Sequence, stream: int) -> None:
+    def watched(self, programs: tuple[int, int, int], arguments: Sequence, stream: int) -> None:
         """Launch through Triton's own launcher, which calls the hooks."""
-        enter, leave = _active(self._runtime.launch_enter_hook), _active(self._runtime.launch_exit_hook)
+        enter, leave = _active(self.runtime.launch_enter_hook), _active(self.runtime.launch_exit_hook)
         metadata = None if enter is None else self._kernel.launch_metadata(programs, stream, *arguments)
         self._run(*programs, stream, self._function, self._metadata, metadata, enter, leave, *arguments)
 

@@ -16,7 +16,6 @@ import torch
 
 from ninetoothed.backends.triton import Emitted
 from ninetoothed.runtime import missing, private_triton
-from ninetoothed.runtime.call_cache import FunctionBody
 
 # How many sets of addresses a launch remembers; the older half goes when there are more.
 CAPACITY = 256
@@ -96,13 +95,6 @@ class DescriptorTable:
             return [e.evaluate(integers) for e in expressions]
 
         return cls(ready, tuple((numbers(a.sizes), numbers(a.strides), list(a.block)) for a in emitted.descriptors))
-
-    def write(self, source: FunctionBody, values: list[str]) -> list[str]:
-        """Write the expressions of a kernel's arguments, of which the first are given as addresses to describe."""
-        count = len(self.shapes)
-        addresses = f"({', '.join(values[:count])},)"
-        ready = f"{source.name(self.known)}.get({addresses}) or {source.name(self.make)}({addresses})"
-        return [f"*({ready})", *values[count:]]
 
     def make(self, addresses: tuple) -> tuple:
         """Make what stands for these addresses, and keep it."""

@@ -61,13 +61,6 @@ def _module(name: str) -> Any:
         return found if found is None or isinstance(found, ModuleType) else None
 
 
-def source(function: Any, types: dict[str, str], attributes: dict[tuple[int, ...], list]) -> Any:
-    """Make what Triton compiles of a Gluon function."""
-    from triton.experimental.gluon._runtime import GluonASTSource
-
-    return GluonASTSource(function, types, {}, attributes)
-
-
 def layout(argument: KernelArgument) -> str:
     """Write the layout in which a descriptor of 16-bit numbers copies to shared memory."""
     from triton.experimental.gluon import language as gl

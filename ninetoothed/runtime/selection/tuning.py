@@ -25,7 +25,7 @@ from ninetoothed.errors import CompilationError, NineToothedError
 from ninetoothed.runtime import arguments, executable, variants
 from ninetoothed.runtime.arguments import BoundCall
 from ninetoothed.runtime.build import assembler, disk_cache
-from ninetoothed.runtime.call_cache import unguarded
+from ninetoothed.runtime.fast_path import unguarded
 from ninetoothed.runtime.selection.machine import Machine
 from ninetoothed.runtime.selection.measuring import Clock, compile_all, fastest, preserved
 from ninetoothed.runtime.sizes import within

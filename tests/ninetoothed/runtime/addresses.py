@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from ninetoothed.runtime import executable
+from ninetoothed.runtime import executable, fast_path
 
 
 @dataclass(frozen=True)
@@ -34,11 +34,7 @@ class FromAddresses:
     def free_names(self):
         return self.evaluation.free_names
 
-    def write(self, source, values):
-        source.add(f"{source.name(self._from)}(({''.join(f'{value}, ' for value in values)}))")
-        return "True"
-
-    def _from(self, given):
+    def launch(self, given):
         values = tuple(
             value if layout is None else _tensor(value, *layout)
             for value, layout in zip(given, self.layouts, strict=True)
@@ -56,7 +52,7 @@ def _tensor(address, shape, stride, dtype):
 
 def use(monkeypatch):
     """Let kernels on the CPU run from addresses."""
-    of = executable.CpuExecutable.of.__func__
+    of, written = executable.CpuExecutable.of.__func__, fast_path.written
 
     def from_addresses(cls, definition, variant, call, integers, place):
         layouts = tuple(
@@ -65,4 +61,11 @@ def use(monkeypatch):
         )
         return FromAddresses(of(cls, definition, variant, call, integers, place), layouts)
 
+    def launched(source, found, values):
+        if not isinstance(found, FromAddresses):
+            return written(source, found, values)
+        source.add(f"{source.name(found.launch)}(({''.join(f'{value}, ' for value in values)}))")
+        return "True"
+
     monkeypatch.setattr(executable.CpuExecutable, "of", classmethod(from_addresses))
+    monkeypatch.setattr(fast_path, "written", launched)

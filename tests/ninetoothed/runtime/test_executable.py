@@ -12,7 +12,7 @@ from ninetoothed import Symbol, Tensor
 from ninetoothed.backends.triton import emit
 from ninetoothed.runtime import call_cache, dispatch, executable, private, workspace
 from ninetoothed.runtime.build.compile import LoadedKernel
-from ninetoothed.runtime.call_cache import FunctionBody
+from ninetoothed.runtime.fast_path import FunctionBody, write_kernel
 from ninetoothed.runtime.selection.machine import H200
 from ninetoothed.schedule import Schedule, SplitK
 from ninetoothed_ops.kernels import addmm, mm
@@ -91,7 +91,7 @@ def load(launcher):
 
 def launch(kernel, programs, arguments, stream):
     source = FunctionBody()
-    kernel.write(source, programs, [f"args[{i}]" for i in range(len(arguments))], str(stream))
+    write_kernel(source, kernel, programs, [f"args[{i}]" for i in range(len(arguments))], str(stream))
     source.function()(arguments, ())
 
 

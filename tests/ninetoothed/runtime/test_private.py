@@ -17,7 +17,7 @@ from torch.autograd import forward_ad
 from torch.overrides import TorchFunctionMode
 
 from ninetoothed.errors import ArgumentError, CompilationError, UnsupportedError
-from ninetoothed.runtime import call_cache, launch_plan, missing as names, private, private_triton
+from ninetoothed.runtime import fast_path, launch_plan, missing as names, private, private_triton
 from ninetoothed.runtime.build import assembler, descriptors, target, triton_cache
 from ninetoothed.runtime.dispatch import Launcher
 from ninetoothed.runtime.executable import GpuExecutable
@@ -315,8 +315,8 @@ def test_pytorch_allocates_for_the_current_gpu():
     assert private.empty_strided_cuda is not None
     like = Allocation((2, 3), (3, 1), torch.float16, torch.device("cuda", 1))
     for current, name in ((1, "empty_strided_cuda"), (0, None), (None, None)):
-        source = call_cache.FunctionBody()
-        like.write(source, current)
+        source = fast_path.FunctionBody()
+        fast_path.allocated(source, like, current)
         chosen = next(iter(value for value in source.names.values() if callable(value)))
         assert chosen is (torch.empty_strided if name is None else private.empty_strided_cuda)
 

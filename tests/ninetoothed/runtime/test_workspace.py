@@ -11,7 +11,7 @@ import torch
 from ninetoothed.backends.triton import emit
 from ninetoothed.runtime import dispatch, workspace
 from ninetoothed.runtime.build.compile import LoadedKernel
-from ninetoothed.runtime.call_cache import FunctionBody
+from ninetoothed.runtime.fast_path import FunctionBody, with_workspace, write_kernel
 from ninetoothed.runtime.selection.machine import H200
 from ninetoothed.runtime.workspace import Semaphores
 from ninetoothed.schedule import Schedule, SplitK
@@ -77,10 +77,11 @@ class Launched:
         kernel = types.SimpleNamespace(run=Packed(self._reached), function="f", packed_metadata="m")
         hooks = types.SimpleNamespace(launch_enter_hook=None, launch_exit_hook=None)
         loaded = LoadedKernel(kernel, hooks, False)
-        self.kernel = workspace.with_workspace(loaded, self.emitted, variant.selection.values, torch.device("cuda", 0))
+        own = workspace.workspace_of(self.emitted, variant.selection.values, torch.device("cuda", 0))
         count = len(self.emitted.arguments) - len(self.emitted.buffers)
         source = FunctionBody()
-        self.kernel.write(source, (4, 1, 1), ["1"] * count, "args[0]")
+        source.add("stream = args[0]")
+        write_kernel(source, loaded, (4, 1, 1), with_workspace(source, own, ["1"] * count), "stream")
         self._launch = source.function()
 
     def _reached(self, *passed):
