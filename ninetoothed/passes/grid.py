@@ -5,10 +5,12 @@
     pid_2 = pid % blocks                              pid_2 = program_id(0)
 
 The left is used where programs are grouped for L2, take several tiles each, share out what is left of tiles after whole
-waves (see `remainder`), or are too many along an outer axis. Along the last axis those with more to do come first, as
-in a causal attention, so that none of them is left over at the end:
+waves (see `remainder`), or are too many along an outer axis. Where those along the last axis have not the same to do,
+as in a causal attention, those with more of it come first, so that none of them is left over at the end:
 
     pid_2 = blocks - 1 - pid % blocks
+
+Groups of rows for L2 have all their longest programs first.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ from ninetoothed.schedule import Schedule
 LAUNCH, LAST = ("$launch_0", "$launch_1", "$launch_2"), "$last"
 # The number of a program, or of the tile at hand where a program takes one after another.
 PID = "$0.pid"
-OUTER = "$0.outer"
+OUTER, ROW = "$0.outer", "$0.row"
 # Two programs, and a number for every other name, so large that it caps neither.
 _FIRST, _LATER, _OTHER = 0, 1 << 20, 1 << 40
 
@@ -42,9 +44,11 @@ def place(state: ScheduledProgram, schedule: Schedule) -> Grid:
     mapped = (PART, PARTS, SLOT) if remainder else (HALF,) if state.is_overlapped else ()
     axes = [each for each in zip(program.axes, program.grid, strict=True) if each[1] != 1 and each[0] not in mapped]
     extents = tuple(extent for _, extent in axes)
-    is_grouped = len(axes) > 1 and schedule.group_rows > 1 and _wants_groups(program, axes)
+    may_be_grouped = len(axes) > 1 and schedule.group_rows > 1
+    is_grouped = may_be_grouped and _wants_groups(program, axes)
+    is_uneven = may_be_grouped and not is_grouped and not remainder and bool(growth(program, axes[-1][0]))
     new = _Map(program)
-    if len(axes) > 1 and schedule.multi_axis_grid and not (is_grouped or is_persistent or remainder):
+    if len(axes) > 1 and schedule.multi_axis_grid and not (is_grouped or is_uneven or is_persistent or remainder):
         new.spread(axes)
         return Grid(((extents[-1],), (extents[-2],), extents[:-2]), new.live())
     if not is_persistent:
@@ -56,6 +60,10 @@ def place(state: ScheduledProgram, schedule: Schedule) -> Grid:
         pid = new.beyond_waves(remainder, pid, tiles)
     if is_grouped:
         new.grouped(axes, pid, schedule.group_rows)
+    elif is_uneven:
+        rows = math.prod((extent for _, extent in axes[:-1]), start=const(1))
+        new.grouped([(ROW, new.define("rows", rows)), axes[-1]], pid, schedule.group_rows)
+        new.row_major(axes[:-1], var(ROW))
     else:
         new.row_major(axes, pid)
     launch = (remainder.programs,) if remainder else extents
@@ -96,16 +104,19 @@ class _Map:
             self.names[OUTER] = var(LAUNCH[2])
         self.row_major(outer, var(OUTER if len(outer) > 1 else LAUNCH[2]))
         self.names[rows] = var(LAUNCH[1])
-        is_reversed = grows_with(self.program, columns)
-        self.names[columns] = var(LAST) - var(LAUNCH[0]) if is_reversed else var(LAUNCH[0])
+        self.names[columns] = self.longest_first(columns, var(LAUNCH[0]), var(LAST))
+
+    def longest_first(self, axis: str, index: Expr, last: Expr) -> Expr:
+        """Return the index along an axis of the program that is at `index` where those with most to do come first."""
+        return last - index if growth(self.program, axis) > 0 else index
 
     def row_major(self, axes: Axes, pid: Expr) -> None:
         """Count along the last axis first; the first needs no remainder."""
         indices, inner = {}, const(1)
         for axis, extent in reversed(axes):
             indices[axis] = pid // inner if axis == axes[0][0] else pid // inner % extent
-            if not indices.keys() - {axis} and len(axes) > 1 and grows_with(self.program, axis):
-                indices[axis] = extent - 1 - indices[axis]
+            if not indices.keys() - {axis} and len(axes) > 1:
+                indices[axis] = self.longest_first(axis, indices[axis], extent - 1)
             inner *= extent
         self.names |= dict(reversed(indices.items()))
 
@@ -117,10 +128,14 @@ class _Map:
         """
         *outer, (rows, height), (columns, width) = axes
         number, pid = pid, self.define("tile", pid % (height * width)) if outer else pid
-        size = self.define("group_size", width * count)
-        first = self.define("first_row", pid // size * count)
-        here = self.define("group_rows", minimum(height - first, count))
-        self.names |= {rows: first + pid % size % here, columns: pid % size // here}
+        if height.is_constant and height.constant <= count:
+            row, column = pid % height, pid // height
+        else:
+            size = self.define("group_size", width * count)
+            first = self.define("first_row", pid // size * count)
+            here = self.define("group_rows", minimum(height - first, count))
+            row, column = first + pid % size % here, pid % size // here
+        self.names |= {rows: row, columns: self.longest_first(columns, column, width - 1)}
         self.row_major(outer, number // (height * width))
 
     def beyond_waves(self, remainder: Remainder, pid: Expr, tiles: Expr) -> Expr:
@@ -138,11 +153,19 @@ class _Map:
         return self.define("tile", minimum(pid, whole) + var(SLOT))
 
 
-def grows_with(program: ir.Program, axis: str) -> bool:
-    """Tell whether some loop runs longer the greater the program's index along `axis` is, and none less long."""
+def growth(program: ir.Program, axis: str) -> int:
+    """Tell how the rounds of loops change with the program's index along `axis`: 1 if some are more and none fewer.
+
+    -1 if some are fewer and none more; 0 for anything else.
+    """
     loops = (operation for operation in ir.walk(program.body) if isinstance(operation, ir.For))
-    stops = [loop.stop for loop in loops if axis in loop.stop.variables - loop.start.variables]
-    return bool(stops) and all(_at(_FIRST, stop, axis) < _at(_LATER, stop, axis) for stop in stops)
+    rounds = [loop.stop - loop.start for loop in loops if axis in loop.stop.variables | loop.start.variables]
+    changes = {_sign(_at(_LATER, each, axis) - _at(_FIRST, each, axis)) for each in rounds} - {0}
+    return changes.pop() if len(changes) == 1 else 0
+
+
+def _sign(number: int) -> int:
+    return (number > 0) - (number < 0)
 
 
 def _at(program: int, e: Expr, axis: str) -> int:

@@ -19,6 +19,8 @@ FEW_ROWS, FEW_ROWS_STAGES = 32, 3
 FEWEST_SHARED = 8
 # The fewest keys for which products overlap with exponentials within a program.
 FEWEST_OVERLAPPED = 2048
+# The fewest queries of which, where some are hidden from a key, programs take in as many as a warp group's tile holds.
+FEWEST_WIDE = 2048
 # Bytes of spills that an overlapped kernel may have: values that its tasks share, which no loop reads.
 MOST_SHARED = 64
 
@@ -37,6 +39,18 @@ class _Shape(NamedTuple):
 
 
 def attentions(problem: TuningProblem, pattern: AttentionPattern, machine: Machine) -> Iterator[Schedule]:
+    """Yield schedules, the best first; programs of gradients that have not the same to do are grouped for L2.
+
+    A group is of as many heads as a third of L2 has room for what their loops read. Forwards are no faster so.
+    """
+    bits = problem.bits(pattern.query)
+    read = 2 * problem.extent(pattern.keys) * evaluate(pattern.width, problem.values) * bits // 8
+    rows = power_below(max(machine.l2 // 3 // max(read, 1), 1)) if pattern.is_gradient else 1
+    for schedule in _schedules(problem, pattern, machine):
+        yield replace(schedule, group_rows=rows)
+
+
+def _schedules(problem: TuningProblem, pattern: AttentionPattern, machine: Machine) -> Iterator[Schedule]:
     """Yield blocks whose scores, weights and accumulator fit into registers, and whose operands into shared memory."""
     width = power_above(max(evaluate(pattern.width, problem.values), 16))
     if problem.is_exact(problem.bits(pattern.query)):
@@ -168,7 +182,10 @@ def _fine_gradients(
     if width > 128:
         yield _Shape(64, 64, 2, 8, spilled=256) if pattern.accumulators > 1 else _Shape(128, 32, 3, 8, spilled=256)
     elif pattern.accumulators > 1:
-        yield _Shape(64, 32, 3, 4) if pattern.is_masked else _Shape(64, 64, 3 if width <= 64 else 2, 4)
+        if width <= 64 and not (pattern.is_masked and problem.extent(pattern.keys) < FEWEST_WIDE):
+            yield _Shape(64, 128, 2, 4)
+        yield _Shape(64, 64, 2, 4, spilled=256)
+        yield _Shape(64, 32, 3, 4)
     else:
         yield _Shape(64, 64, 2, 4)
 

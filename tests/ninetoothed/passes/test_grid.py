@@ -9,12 +9,12 @@ import torch
 from ninetoothed import passes
 from ninetoothed.backends.triton import emit
 from ninetoothed.passes import Target
-from ninetoothed.passes.grid import LAST, LAUNCH, PID, grows_with
+from ninetoothed.passes.grid import LAST, LAUNCH, PID, growth
 from ninetoothed.passes.remainder import PART, PARTS
 from ninetoothed.runtime import dispatch
 from ninetoothed.runtime.selection import machine
 from ninetoothed.schedule import DataParallel, Persistent, Schedule, SplitK, StreamK
-from ninetoothed_ops.kernels import bmm, mm, sdpa
+from ninetoothed_ops.kernels import bmm, mm, sdpa, sdpa_backward_key_value
 
 
 def programs(kernel, arguments, **schedule):
@@ -87,9 +87,24 @@ def test_programs_that_run_together_read_less():
     assert together < 0.75 * apart
 
 
+def test_programs_of_a_group_start_longest_first():
+    """Of the gradient of keys those of the first keys have most to do: with three heads in a group, of each three."""
+    query, sums = torch.empty(2, 4, 1024, 64, dtype=torch.float16), torch.empty(2, 4, 1024, 1)
+    mask = torch.empty(1).expand(2, 4, 1024, 1024)
+    tensors = query, query, query, mask, sums[:, 0, 0, 0], 0, 0.1, 0.0, query, sums, sums, sums, query, query
+    given = sdpa_backward_key_value.make(), (*tensors, sdpa.NO_MASK, True, False, False)
+    program = dispatch.launcher_of(given[0]).trace(given[1], {}, machine.H200).program
+    assert [growth(program, axis) for axis in program.axes] == [0, 0, -1, 0]
+    found, (batch, heads, blocks, _) = programs(*given, group_rows=3)
+    places = [(block, heads * entry + head) for entry, head, block in tiles(found, 3)]
+    groups = range(3), range(3, 6), range(6, batch * heads)
+    assert places == [(block, row) for rows in groups for block in range(blocks) for row in rows]
+
+
 @pytest.mark.parametrize("is_causal", (False, True))
 def test_the_longest_first(is_causal):
     kernel, arguments = attention(is_causal)
     program = dispatch.launcher_of(kernel).trace(arguments, {}, machine.H200).program
-    assert [grows_with(program, axis) for axis in program.axes] == [False, False, is_causal, False]
-    assert ("- 1 - " in emit(program, Schedule()).source) == is_causal
+    assert [growth(program, axis) for axis in program.axes] == [0, 0, int(is_causal), 0]
+    assert ("columns - " in emit(program, Schedule()).source) == is_causal
+    assert ("num_programs(0) - 1 - " in emit(program, Schedule(group_rows=1)).source) == is_causal
