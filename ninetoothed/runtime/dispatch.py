@@ -59,6 +59,7 @@ class Launcher:
     def __init__(self, definition: KernelDefinition):
         self.definition = definition
         self.plan = SpecialisationPlan(definition)
+        self._plan_without = functools.lru_cache(maxsize=8)(self.plan.without)
         self._count = len(definition.parameters)
         self._names = frozenset(definition.constexpr_symbols)
         self._constants = tuple(index for index, role in enumerate(self.plan.roles) if role == "constant")
@@ -136,7 +137,7 @@ class Launcher:
         touched: set[str] = set()
         absent: set[str] = set()
         while True:
-            plan = self.plan.without(frozenset(absent)) if absent else self.plan
+            plan = self._plan_without(frozenset(absent)) if absent else self.plan
             try:
                 return run(plan, *arguments.check(plan.definition, call))
             except AbsentError as found:

@@ -233,6 +233,14 @@ class TestCalls:
                 kernel(x, torch.randn(5, requires_grad=True), False, z, BLOCK=4)
         assert torch.equal(z, x)
 
+    def test_calls_without_a_parameter_are_recognised(self, monkeypatch):
+        kernel, x = masked(), torch.randn(9)
+        for _ in range(2):
+            kernel(x, None, False, nans(9), BLOCK=4)
+        monkeypatch.setattr(arguments, "check", None)
+        kernel(x, None, False, z := nans(9), BLOCK=4)
+        assert torch.equal(z, x)
+
     def test_absent_parameters_of_no_programs(self):
         kernel, none = masked(), torch.empty(0)
         kernel(none, None, False, none, BLOCK=4)
