@@ -46,7 +46,7 @@ def sum_in_blocks(program: ir.Program, threads: int) -> ir.Program:
 
 @dataclass(kw_only=True)
 class _Summer(ir.Rewriter):
-    """Rewrites loops that sum up exact products. producers: the operations that define values."""
+    """Rewrites loops over products of whole float32 numbers. producers: the operations that define values."""
 
     facts: Facts
     threads: int
@@ -120,7 +120,7 @@ def _in_blocks(loop: ir.For, sums: tuple[SummedProduct, ...], rounds: Expr) -> i
 
 
 def _reading(add: ir.Apply, total: ir.Value, part: ir.Value, end: ir.Value) -> ir.Apply:
-    """Return an addition to a part in place of that to a total."""
+    """Add to `part`, giving `end`, where an addition adds to `total`."""
     return replace(add, results=(end,), operands=tuple(part if each is total else each for each in add.operands))
 
 

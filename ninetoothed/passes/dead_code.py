@@ -30,7 +30,7 @@ def remove_dead(block: Block, live: Iterable[Value] = (), must_run: Callable[[Op
 
 @dataclass(eq=False)
 class _Liveness(Dataflow[bool]):
-    """Finds the values that something reads which is kept."""
+    """Finds the values that kept operations read."""
 
     must_run: Callable[[Operation], bool]
     backwards = True

@@ -109,7 +109,7 @@ class _Peeler(ir.Rewriter):
 
 
 def _is_repeatable(loop: ir.For) -> bool:
-    """Tell whether a loop is short in text, counts by one, and does nothing that is to be done in just one place."""
+    """Tell whether a loop may stand twice in the text: it is short, counts by one, and at most stores."""
     is_plain = all(
         isinstance(o, ir.Constant | ir.ScalarArgument | ir.Index | ir.Load | ir.Store)
         or (isinstance(o, ir.Apply) and o.results and not is_ordered(o))
@@ -122,7 +122,7 @@ def _is_repeatable(loop: ir.For) -> bool:
 
 
 def _limit(counter: str, access: ir.Access, guard: Guard) -> Expr | None:
-    """Find the least counter for which `index < size` fails in some lane; None where it does not fail from there on."""
+    """Find the counter from which on `index < size` fails in some lane; None where it may hold again."""
     lanes = {lane.name: lane.count - 1 for lane in access.lanes}
     linear = (guard.size - 1 - guard.index).linear((counter, *lanes))
     if linear is None or not all(coefficient.is_constant for coefficient in linear[0].values()):
@@ -136,7 +136,7 @@ def _limit(counter: str, access: ir.Access, guard: Guard) -> Expr | None:
 
 
 def _fresh(counter: str, facts: Facts) -> str:
-    """Name a counter; the numbers that tracing ends names with do not start with 0."""
+    """Name a counter after another: `k_03` after `k_1`. Names that tracing makes have no 0 there."""
     name = re.sub(r"_\d+$", "", counter)
     return next(new for number in itertools.count() if (new := f"{name}_0{number}") not in facts.ranges)
 

@@ -83,7 +83,7 @@ class _Overlapped:
         return self.rounds[0].loop.start
 
     def block(self) -> ir.Block:
-        """Compute what the last loop leaves; where there is no round at all, that is what the first starts from."""
+        """Compute the results of the last loop; without any round, they are the initial values of the first."""
         stop, last = self.rounds[-1].loop.stop, self.rounds[-1]
         block: list[ir.Operation] = []
         state = self._first(block)
@@ -96,7 +96,7 @@ class _Overlapped:
         return (*condition, ir.If(has_any, tuple(block), outcomes=outcomes))
 
     def _first(self, block: list[ir.Operation]) -> _State:
-        """Compute the first round but for its second product, in the form of the first loop that has any."""
+        """Compute the first round, but for its second product, as the first loop with a round does."""
         last = self.rounds[-1]
         first = _At(counters={last.loop.variable: self.start})
         block += first.block(last.first)
@@ -107,7 +107,7 @@ class _Overlapped:
     def _branches(
         self, rounds: Sequence[Round], scores: ir.Value, initial: _Values, block: list[ir.Operation]
     ) -> _State:
-        """Branch over which of several loops the first round belongs to."""
+        """Branch by which of several loops has the first round."""
         own, *others = rounds
         if not others:
             return _middle(own, scores, initial, initial[own.total], {own.loop.variable: self.start}, block)
@@ -143,7 +143,7 @@ class _Overlapped:
         counters: Mapping[str, Expr],
         block: list[ir.Operation],
     ) -> ir.Value:
-        """Add the second product of the round that `counters` tells to what is scaled."""
+        """Add the second product of a round, whose number is in `counters`, to the scaled total."""
         there = _At(counters=counters, values={own.weights: weights, own.scaled: scaled})
         block += there.block(own.second)
         return there.value(own.sum)

@@ -81,7 +81,7 @@ class _VariableUpdate:
         return self.known[raw]
 
     def computed(self, raw: Value) -> TrackedTile:
-        """Make the tile of a value: that of the rewriter, unless the value is computed from the old one."""
+        """Make the tile of a value; one that is not computed from the old value keeps its own."""
         operation = self.rewriter.producers.get(raw)
         if not self.depends(raw) or not isinstance(operation, ir.Apply) or len(operation.results) != 1:
             return self.rewriter.tile(raw)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def passed(rewriter: OverhangRewriter, operation: ir.Apply) -> None:
-    """Give a value the edges of the tile that it is passed on as, and that tile's `other` where it is out of bounds."""
+    """Make the value what a load of the second kernel would give: with its edges, and its `other` out of bounds."""
     access: ir.Access = operation.attribute("access")
     inner, result = rewriter.tile(operation.operands[0]), operation.result
     facts = with_lanes(rewriter.facts, access.type.axes)
@@ -43,5 +43,5 @@ def passed(rewriter: OverhangRewriter, operation: ir.Apply) -> None:
 
 
 def _simple(tile: TrackedTile, facts: Facts) -> list[BoundEdge]:
-    """Return the edges of a tile past which lanes lie that one inequality tells."""
+    """Return the edges of a tile that are one inequality, and past which there are lanes."""
     return [edge for edge in tile.ends(facts) if isinstance(edge, BoundEdge) and not edge.reached]

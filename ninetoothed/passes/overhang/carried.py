@@ -1,4 +1,4 @@
-"""Carry edges, and what is known past them, from operands of an operation to its results, by the names of axes."""
+"""Carry edges, and the numbers known past them, from operands to results: along axes of the same name."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ class BoundEdge(Edge):
         return found - {lane.name for lane in self.lanes}
 
     def over(self, values: Mapping[str, Expr], lanes: Iterable[ir.Lane], facts: Facts) -> BoundEdge:
-        """Return the bound with other expressions for its lanes, which run over `lanes` then."""
+        """Return the bound for other lanes. values: the expressions, in `lanes`, of those that it has now."""
         moved = self.at(lambda e: e.subs(values))
         return BoundEdge.of(moved, lanes, facts, bindings=self.bindings, parameter=self.parameter)
 
@@ -110,7 +110,7 @@ def rounding(type: ir.TileType, facts: Facts) -> tuple[BoundEdge, ...]:
 
 
 def expressed(e: Expr, source: ir.TileType, axes: Told) -> Expr | None:
-    """Express what is said of the lanes of a tile of `source` in those that `axes` tells; None where one is lost."""
+    """Put for each lane of a tile of `source` its expression in `axes`; None where an axis has none there."""
     names = {lane.name: lane.axis for lane in source.axes}
     own = {name: names[name] for name in e.variables if name in names}
     return e.subs({name: axes[axis] for name, axis in own.items()}) if axes.keys() >= {*own.values()} else None
@@ -135,7 +135,7 @@ def moved(
 
 
 def equal_counts(a: BoundEdge, b: BoundEdge, sizes: frozenset[str]) -> tuple[Expr, Expr] | None:
-    """Return two expressions in sizes that are equal if and only if two edges along an axis are."""
+    """Return two sizes to compare in a call: the edges are equal where these are. None where no sizes tell."""
     lanes = {lane.name: const(0) for lane in (*a.lanes, *b.lanes)}
     if not (a.is_prefix and b.is_prefix):
         return None

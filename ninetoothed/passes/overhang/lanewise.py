@@ -78,7 +78,7 @@ def _between(
 
 
 def _fillable(then: TrackedTile, otherwise: TrackedTile) -> tuple[tuple[BoundEdge, ...], Number | None]:
-    """Return the bounds of one side, and the number that the other holds in all lanes, where only one side is so."""
+    """Of `where(c, x, 0)` return the bounds of x, and 0; (), None where both sides are numbers, or neither is."""
     pairs = ((then.edges, otherwise.number), (otherwise.edges, then.number))
     simple = [(edges, number) for edges, number in pairs if edges and number is not None]
     if len(simple) == 1:

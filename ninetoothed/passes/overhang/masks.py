@@ -102,7 +102,7 @@ class MaskBuilder:
     # -- masks --
 
     def mask(self, edges: Iterable[OverhangEdge], type: TileType) -> Value | None:
-        """Emit the mask of the lanes that are elements by all edges, with one lane along axes that do not matter."""
+        """Emit `lane_0 < m & lane_1 < n`: a comparison for each edge past which there are lanes; None without any."""
         result = None
         for edge in edges:
             if edge.fails:
@@ -116,7 +116,7 @@ class MaskBuilder:
         return self.number(True, type.with_dtype(dtypes.int1)) if mask is None else self.stretched(mask, type)
 
     def mask_of_some(self, edges: Iterable[OverhangEdge], type: TileType) -> Value:
-        """Return the mask of the edges past which some lane may be."""
+        """Emit the mask of edges, past one of which there are lanes."""
         mask = self.mask(edges, type)
         assert mask is not None, "one of the edges fails"
         return mask

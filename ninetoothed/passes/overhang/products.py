@@ -81,7 +81,7 @@ def check(rewriter: OverhangRewriter, operation: ir.Apply) -> None:
 
 
 def atomic(rewriter: OverhangRewriter, operation: ir.Apply) -> None:
-    """Overhang writes nothing; the mask that the frontend made tells the lanes that round the tile up."""
+    """Mask overhang of an atomic. Lanes that only round the tile up are in the frontend's mask already."""
     pointer, value, *masks = operation.operands
     edges = distinct(edge for raw in operation.operands for edge in rewriter.tile(raw).edges)
     ends = [

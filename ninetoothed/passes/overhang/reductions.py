@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
 
 def _met(ends: Iterable[OverhangEdge], axes: frozenset[int], type: TileType) -> list[OverhangEdge]:
-    """Return the edges along some axes; those that concern the whole tile where none is left but axes of one lane."""
+    """Return the edges along some axes, and where these are all axes, those that lie along none."""
     is_all = all(count == 1 for axis, count in enumerate(type.lanes) if axis not in axes)
     return [edge for edge in ends if edge.axes & axes or (not edge.axes and is_all)]
 
 
 def fold(rewriter: OverhangRewriter, operation: ir.Apply) -> None:
-    """Rewrite a reduction, a scan or a sort, which puts overhang last in either direction."""
+    """Rewrite a reduction, a scan or a sort: fill overhang with the identity; a sort puts it last, in either order."""
     (raw,), axes, primitive = operation.operands, operation.axes.worked(), operation.primitive
     tile, type = rewriter.tile(raw), raw.type
     rewriter.check_clashes(tile.clashes, axes, operation.location)
@@ -47,7 +47,7 @@ def fold(rewriter: OverhangRewriter, operation: ir.Apply) -> None:
 
 
 def needed(operation: ir.Apply) -> Number | None:
-    """Return the number that overhang is to hold where an operation combines lanes; None where no number will do."""
+    """Return the number that changes no result: 0 for `sum`, -inf for `max`. None where there is no such number."""
     chosen = operation.primitive
     if operation.function == "sort":
         chosen = PRIMITIVES["max" if operation.attribute("descending") else "min"]
@@ -147,7 +147,7 @@ def combine(rewriter: OverhangRewriter, operation: ir.Apply) -> None:
 
 
 def _flagged(combine: ir.Lambda) -> ir.Lambda:
-    """Make a combining function that leaves out overhang, as flags, the last arguments of either side, tell it."""
+    """Make a combining function that leaves out a side whose flag, its last argument, is 0."""
     half = len(combine.arguments) // 2
     left, right = combine.arguments[:half], combine.arguments[half:]
     body, flag = list(combine.body), TileType(dtypes.int32)

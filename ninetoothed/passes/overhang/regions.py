@@ -48,7 +48,7 @@ class _LoopCarried:
 
     @property
     def height(self) -> int:
-        """The number of times that what is known of it may still change."""
+        """How often it may still change: each round but the last forgets a number, adds a mask or stops deferring."""
         return len(self.contents) + (self.masks is None) + self.is_deferred
 
     def at(self, value: Value, mask: int) -> TrackedTile:
@@ -71,7 +71,7 @@ class _LoopCarried:
 
 
 def _is_inner(edge: OverhangEdge, counter: frozenset[str], inner: set[Value]) -> bool:
-    """Tell whether an edge depends on names that only the loop knows."""
+    """Tell whether an edge depends on a counter, or on a value, of the loop itself."""
     if isinstance(edge, MaskEdge):
         return edge.value in inner
     return bool(edge.names & counter) or any(value in inner for name, value in edge.bindings if name in edge.names)
@@ -164,7 +164,7 @@ class _End:
 def _side(
     rewriter: OverhangRewriter, body: ir.Block, yields: tuple[Value, ...], operation: ir.If
 ) -> tuple[ir.Block, list[_End]]:
-    """Rewrite a branch of an `if`: its operations, and its results, which may have edges that only it knows."""
+    """Rewrite a branch of an `if`. Returns its operations, and its results with their masks."""
     with rewriter.builder.block() as operations:
         rewriter.block(body)
         tiles = [rewriter.tile(raw) for raw in yields]

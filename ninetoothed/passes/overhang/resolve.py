@@ -89,7 +89,7 @@ class OverhangRewriter:
         return self.tile(raw).value
 
     def set(self, raw: Value, tile: TrackedTile) -> None:
-        """Let a value of the old program be a tile, less the edges that none of its uses can tell."""
+        """Let a tile stand for a value of the old program. Edges are dropped if no use of the value reads past them."""
         seen = tuple(edge for edge in tile.edges if self.is_seen(raw, edge))
         pairs = tuple(pair for pair in tile.clashes if all(self.is_seen(raw, edge) for edge in pair))
         self.tiles[raw] = (replace(tile, edges=seen, clashes=pairs, number=self.numbers.get(raw, tile.number)),)
@@ -216,7 +216,7 @@ class OverhangRewriter:
         self.set_read(result, replace(tile, contents=dict.fromkeys(ends, other)))
 
     def untouched(self, operation: ir.Apply) -> None:
-        """Keep an operation of which the overhang is not looked at: its operands have none, or need none."""
+        """Keep an operation as it is: what overhang its operands have does not matter."""
         self.emit(operation, tuple(map(self.value, operation.operands)))
         for result in operation.results:
             self.set(result, TrackedTile(result))
@@ -228,7 +228,7 @@ class OverhangRewriter:
 
 @dataclass(kw_only=True)
 class _Current(ir.Rewriter):
-    """Rebuilds operations that read the current forms of values, in accesses of which overhang is resolved."""
+    """Rebuilds operations with the values of the new program, and accesses without edges."""
 
     rewriter: OverhangRewriter
 
@@ -273,5 +273,5 @@ _OWN: dict[str, Rule] = {
 
 
 def _instead(edge: OverhangEdge, number: Number | None) -> tuple[OverhangEdge, ...]:
-    """Return the edges past which to fill with a number; see `MaskEdge`."""
+    """Return the edges past which to fill: of a mask those that it was made of, if it knows them (see `MaskEdge`)."""
     return edge.edges if isinstance(edge, MaskEdge) and edge.edges and edge.number == number else (edge,)

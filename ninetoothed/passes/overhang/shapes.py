@@ -58,7 +58,7 @@ def _split(rewriter: OverhangRewriter, operation: ir.Apply) -> None:
 
 
 def _gather(rewriter: OverhangRewriter, operation: ir.Apply) -> None:
-    """Gather from a tile: past an edge the program reads 0, which counts."""
+    """Rewrite a gather: what is read past an edge of the tile is 0, and counts as an element."""
     raw, index = operation.operands
     source = rewriter.tile(raw)
     ends = [edge for edge in source.edges if edge.fails]

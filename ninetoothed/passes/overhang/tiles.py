@@ -55,7 +55,7 @@ def distinct(edges: Iterable[OverhangEdge]) -> tuple[OverhangEdge, ...]:
 
 
 def clashes(tiles: Iterable[TrackedTile]) -> tuple[EdgeClash, ...]:
-    """Find the pairs of edges of tiles that meet and end at different places."""
+    """Find pairs of edges, of two tiles of one operation, along one axis, that end at different places."""
     found: list[EdgeClash] = []
     seen: list[TrackedTile] = []
     for tile in tiles:
