@@ -23,7 +23,7 @@ from ninetoothed.integrate import KernelOptions, integrate, renamed
 from ninetoothed.make import Kernel
 from ninetoothed.tensor import Tensor
 from ninetoothed.unification import Difference, unify
-from ninetoothed.wording import in_users_names, near
+from ninetoothed.wording import in_users_names, near, unused
 
 # What comes before the names of tensors while two kernels become one, so that those of one are not those of the other.
 _FIRST, _SECOND = "ninetoothed_first", "ninetoothed_second"
@@ -210,8 +210,8 @@ class _Fusion:
         inner |= {"hold": between.hold, "pass_on": between.pass_on}
         inner |= {f"type_{output}": dtype for output, dtype in self.dtypes.items()}
         inner |= {f"other_{output}": input.source.other for output, input in inputs.items()}
-        called = {key: _free_name(key, parameters) for key in inner}
-        tiles = {output: _free_name(f"tile_{output}", parameters) for output in self.models}
+        called = {key: unused(key, parameters) for key in inner}
+        tiles = {output: unused(f"tile_{output}", parameters) for output in self.models}
         linked = {link.input: link.output for link in self.links}
         before = [tiles.get(i) or self.names[0][i] for i in range(len(self.first.parameters))]
         after = [self.names[1].get(i) or before[linked[i]] for i in range(len(self.second.parameters))]
@@ -276,15 +276,8 @@ def _names(
         if not any(link.input == i for link in links):
             taken = [*before.values(), *after.values()]
             name = f"{second.name}_{parameter.name}" if parameter.name in taken else parameter.name
-            after[i] = _free_name(name, taken)
+            after[i] = unused(name, taken)
     return before, after
-
-
-def _free_name(name: str, taken: Iterable[str]) -> str:
-    taken = frozenset(taken)
-    while name in taken:
-        name += "_"
-    return name
 
 
 def _apart(definition: KernelDefinition, prefix: str) -> KernelDefinition:

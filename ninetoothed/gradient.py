@@ -20,7 +20,8 @@ from typing import Any
 from ninetoothed import metaops
 from ninetoothed.arrangement import Arrangement, Size, Step
 from ninetoothed.errors import ArgumentTypeError, GradientError, shortens_tracebacks
-from ninetoothed.expr import Expr, as_expr, cdiv
+from ninetoothed.expr import as_expr, cdiv
+from ninetoothed.metaops import same_size
 from ninetoothed.operands import several, shape_text
 from ninetoothed.tensor import Tensor
 from ninetoothed.tiling import cut_alike, tilings
@@ -94,10 +95,6 @@ def _position(arrangement: ArrangementFunction, of: str | int, tensors: tuple, o
     return found[0]
 
 
-def _same(a: Size | Expr, b: Size | Expr) -> bool:
-    return bool(as_expr(a) == as_expr(b))
-
-
 @dataclass(frozen=True)
 class _Dimension:
     """A dimension of a level: its size in the forward, and whether all its places have the same tile, by `expand`.
@@ -115,10 +112,10 @@ class _Dimension:
 
     @property
     def is_one(self) -> bool:
-        return _same(self.size, 1)
+        return same_size(self.size, 1)
 
     def resized(self, size: Size) -> _Dimension:
-        return replace(self, size=size, is_repeated=self.is_repeated and not _same(size, 1))
+        return replace(self, size=size, is_repeated=self.is_repeated and not same_size(size, 1))
 
 
 _Dimensions = tuple[_Dimension, ...]
@@ -238,10 +235,10 @@ def _changed(step: Step) -> list[int]:
     """Return the dimensions of which `pad` or `index` makes others."""
     after = step.after[0]
     if step.operation == "pad":
-        return [d for d, size in enumerate(step.shape) if not _same(size, after[d])]
+        return [d for d, size in enumerate(step.shape) if not same_size(size, after[d])]
     _, strides, kept = step.arguments
-    whole = {d for d, size in zip(kept, after, strict=True) if strides[d] == 1 and _same(size, step.shape[d])}
-    return [d for d, size in enumerate(step.shape) if d not in whole and not _same(size, 1)]
+    whole = {d for d, size in zip(kept, after, strict=True) if strides[d] == 1 and same_size(size, step.shape[d])}
+    return [d for d, size in enumerate(step.shape) if d not in whole and not same_size(size, 1)]
 
 
 def _problem(step: Step, here: _Dimensions) -> tuple[str, str] | None:
@@ -259,13 +256,13 @@ def _problem(step: Step, here: _Dimensions) -> tuple[str, str] | None:
     if step.operation == "tile":
         rows = zip(here, *step.after, *step.arguments, strict=True)
         for d, (dimension, count, tile, stride, dilation) in enumerate(rows):
-            if dimension.is_repeated or _same(stride, 0):
+            if dimension.is_repeated or same_size(stride, 0):
                 continue
-            if not _same(stride, tile) or not _same(dilation, 1):
-                apart = f"{stride} apart" + ("" if _same(dilation, 1) else f" with a dilation of {dilation}")
+            if not same_size(stride, tile) or not same_size(dilation, 1):
+                apart = f"{stride} apart" + ("" if same_size(dilation, 1) else f" with a dilation of {dilation}")
                 what = f"tiles of {tile} along dimension {d} are {apart}: several may have an element, or none"
                 return what, "give each program one plain tile, and read all windows that have elements of it, by hand"
-            if not _same(count, cdiv(as_expr(dimension.size), as_expr(tile))):
+            if not same_size(count, cdiv(as_expr(dimension.size), as_expr(tile))):
                 return f"`floor_mode` drops a last tile of dimension {d} that is not whole", "leave it out"
     return None
 

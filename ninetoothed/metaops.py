@@ -201,7 +201,7 @@ def expand(arrangement: Arrangement, level: int, shape: Any) -> Arrangement:
     for dim, (size, wanted) in enumerate(zip(before, target, strict=True)):
         if dim < added and is_below(wanted, 0):
             raise call.error(f"the new dimension {dim} has size {wanted}", "-1 keeps a size, which a new one has not")
-        if wanted == -1 or _same(size, wanted):
+        if wanted == -1 or same_size(size, wanted):
             after.append(size)
         elif is_below(wanted, 0) or (isinstance(size, int) and size != 1):
             what = f"dimension {dim} has size {size}, which cannot become {as_expr(wanted)}"
@@ -318,5 +318,6 @@ def index(arrangement: Arrangement, level: int, key: Any) -> Arrangement:
     return arrangement
 
 
-def _same(a: Size, b: Size) -> bool:
-    return as_expr(a) == as_expr(b)
+def same_size(a: Size | Expr, b: Size | Expr) -> bool:
+    """Tell whether two sizes are one expression."""
+    return bool(as_expr(a) == as_expr(b))

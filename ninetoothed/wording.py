@@ -12,7 +12,7 @@ from __future__ import annotations
 import inspect
 import re
 import types
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from difflib import get_close_matches
 from typing import Any, TypeVar
@@ -31,6 +31,13 @@ def counted(count: int, noun: str, plural: str = "") -> str:
 def listed(names: Sequence[str]) -> str:
     """List names: `a`, `a and b`, `a, b and c`."""
     return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+
+
+def unused(name: str, taken: Container[str]) -> str:
+    """Return a name, with underscores after it until none of those taken is the same."""
+    while name in taken:
+        name += "_"
+    return name
 
 
 def brief(value: object) -> str:

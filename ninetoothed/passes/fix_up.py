@@ -25,6 +25,7 @@ from ninetoothed.passes.operations import compared
 from ninetoothed.passes.reduction_match import around, match
 from ninetoothed.passes.scheduled import Buffer, ScheduledProgram
 from ninetoothed.passes.subtile import needs_same_slice
+from ninetoothed.wording import unused
 
 # Elements of parts that are loaded at once: 16 registers of each of 128 threads, for each part.
 MOST_UNROLLED = 2048
@@ -101,8 +102,8 @@ class _FixUpBuilder:
         self._loop, self._after, self._partial = loop, after, partial
         self._slot = ir.Value(ir.TileType(int32), _SLOT)
         names = ("workspace", *(f"workspace_{position}" for position in range(1, len(loop.results))))
-        self._workspaces = tuple(_unused(name, taken) for name in names)
-        self._semaphores = _unused("semaphores", taken)
+        self._workspaces = tuple(unused(name, taken) for name in names)
+        self._semaphores = unused("semaphores", taken)
         # A known number of parts of a sum is added up in one go, in which masks would cost more than they spare.
         has_guards = not partial.count.is_constant or loop.merge is not None
         self._guards = tuple(_guards_of_rows(after, each) if has_guards else () for each in loop.results)
@@ -206,9 +207,3 @@ def _guards_of_rows(after: ir.Block, total: ir.Value) -> tuple[Guard, ...]:
     columns = {lane.name for lane in access.lanes if lane.axis == 1} | {name for name, _ in access.bindings}
     moved = {lane.name: var(_lane(lane.axis)) for lane in access.lanes}
     return tuple(guard.at(lambda e: e.subs(moved)) for guard in access.guards if columns.isdisjoint(guard.variables))
-
-
-def _unused(name: str, taken: Container[str]) -> str:
-    while name in taken:
-        name += "_"
-    return name
