@@ -78,7 +78,7 @@ def _between(
 
 
 def _fillable(then: TrackedTile, otherwise: TrackedTile) -> tuple[tuple[BoundEdge, ...], Number | None]:
-    """Of `where(c, x, 0)` return the bounds of x, and 0; (), None where both sides are numbers, or neither is."""
+    """Return the bounds of x, and 0, of `where(c, x, 0)`; (), None where both sides are numbers, or neither is."""
     pairs = ((then.edges, otherwise.number), (otherwise.edges, then.number))
     simple = [(edges, number) for edges, number in pairs if edges and number is not None]
     if len(simple) == 1:
