@@ -48,7 +48,7 @@ class _LoopCarried:
 
     @property
     def height(self) -> int:
-        """How often it may still change: each round but the last forgets a number, adds a mask or stops deferring."""
+        """Count the changes left: each round but the last forgets a number, adds a mask or stops deferring."""
         return len(self.contents) + (self.masks is None) + self.is_deferred
 
     def at(self, value: Value, mask: int) -> TrackedTile:
