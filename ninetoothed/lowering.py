@@ -12,11 +12,13 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from ninetoothed.arrangement import Arrangement, Step
 from ninetoothed.expr import Expr, Facts, Max, Range, as_expr, bounds, const, is_nonnegative, simplify, var
 from ninetoothed.guards import Edge, Guard, unimplied
 from ninetoothed.metaops import pull_back
+from ninetoothed.symbol import Symbol
 
 Indices = tuple[tuple[Expr, ...], ...]
 
@@ -95,7 +97,10 @@ def source_indices(
 def bind_sizes(arrangement: Arrangement, bindings: Mapping[str, Expr | int]) -> Arrangement:
     """Convert sizes to expressions, with values for names; plain ints, such as dimensions, stay ints."""
 
-    bound = functools.cache(lambda size: as_expr(size).subs(bindings))
+    @functools.cache
+    def bound(size: Symbol) -> Any:
+        return as_expr(size).subs(bindings)
+
     return arrangement.map_sizes(lambda size: size if isinstance(size, int) else bound(size))
 
 

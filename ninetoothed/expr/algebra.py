@@ -213,8 +213,10 @@ def as_expr(value: ExprLike) -> Expr:
         return value
     if isinstance(value, str):
         return var(value)
-    expr: Expr | None = None if isinstance(value, int) else getattr(value, "expr", None)
-    return const(value.__index__()) if expr is None else expr
+    if not isinstance(value, int) and hasattr(value, "expr"):
+        expr: Expr = value.expr
+        return expr
+    return const(value.__index__())
 
 
 def _operand(value: object) -> Expr | None:

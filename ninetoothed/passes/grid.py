@@ -21,7 +21,7 @@ from collections.abc import Iterable
 from ninetoothed import ir
 from ninetoothed.expr import Expr, Var, const, maximum, minimum, var
 from ninetoothed.expr.sizes import evaluate
-from ninetoothed.passes.operations import is_dot
+from ninetoothed.passes.products import Feed, products
 from ninetoothed.passes.remainder import PART, PARTS, SLOT, Remainder
 from ninetoothed.passes.row_halves import HALF
 from ninetoothed.passes.scheduled import Grid, ScheduledProgram
@@ -174,16 +174,12 @@ def _at(program: int, e: Expr, axis: str) -> int:
 
 def _wants_groups(program: ir.Program, axes: Axes) -> bool:
     """Tell whether a loop multiplies a tile that depends on the next to last axis alone by one of the last alone."""
-    rows, columns = axes[-2][0], axes[-1][0]
-    for operation in ir.walk(program.body):
-        if isinstance(operation, ir.For) and any(map(is_dot, ir.walk(operation.body))):
-            depends = [_axes_of(inner.access) for inner in ir.walk(operation.body) if isinstance(inner, ir.Load)]
-            by_rows = any(rows in names and columns not in names for names in depends)
-            by_columns = any(columns in names and rows not in names for names in depends)
-            if by_rows and by_columns:
-                return True
-    return False
+    ends = {axes[-2][0], axes[-1][0]}
+    sides = ([_variables(side) & ends for side in each.sides] for each in products(program) if each.loops)
+    return any(len(lhs) == len(rhs) == 1 and lhs != rhs for lhs, rhs in sides)
 
 
-def _axes_of(access: ir.Access) -> frozenset[str]:
-    return frozenset().union(*(index.variables for index in access.indices))
+def _variables(side: tuple[Feed, ...]) -> frozenset[str]:
+    """Return the variables on whose values it depends which tiles feed a side of a product."""
+    loads = (feed for feed in side if feed.load is not None)
+    return frozenset[str]().union(*(index.variables for feed in loads for index in feed.access.indices))

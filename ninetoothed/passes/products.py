@@ -31,6 +31,12 @@ class Feed:
         return self.operation if isinstance(self.operation, ir.Load) else None
 
     @property
+    def access(self) -> ir.Access:
+        """The access of the load."""
+        assert isinstance(self.operation, ir.Load)
+        return self.operation.access
+
+    @property
     def is_turned(self) -> bool:
         """Tell whether the value is a tile as it is in memory, its axes perhaps in another order."""
         return self.load is not None and all(step.function == "permute" for step in self.path)
@@ -61,7 +67,12 @@ class Feeds:
 
     def of(self, value: ir.Value) -> tuple[Feed, ...]:
         """Return the loads and products of which a tile is made."""
-        return bottom_up(value, self._known, self._inputs, self._rule)
+        found: tuple[Feed, ...] = bottom_up(value, self._known, self._inputs, self._rule)
+        return found
+
+    def turned(self, value: ir.Value) -> ir.Load | None:
+        """Return the load of a tile that is used as it is in memory, perhaps turned; None for any other."""
+        return next((feed.load for feed in self.of(value) if feed.is_turned), None)
 
     def _inputs(self, value: ir.Value) -> tuple[ir.Value, ...]:
         operation = self._defined_by.get(value)
@@ -111,8 +122,8 @@ class Product:
 def products(program: ir.Program) -> tuple[Product, ...]:
     """Return the products of a program, in its order."""
     feeds = Feeds(program.body)
-    dots = ((dot, loops, *map(feeds.of, dot.operands[:2])) for dot, loops in _dots(program.body, ()))
-    return tuple(Product(dot, loops, (lhs, rhs)) for dot, loops, lhs, rhs in dots)
+    dots = _dots(program.body, ())
+    return tuple(Product(dot, loops, (feeds.of(dot.operands[0]), feeds.of(dot.operands[1]))) for dot, loops in dots)
 
 
 def _dots(block: ir.Block, loops: tuple[ir.Loop, ...]) -> Iterator[tuple[ir.Apply, tuple[ir.Loop, ...]]]:

@@ -15,20 +15,21 @@ shared memory, and reads that in every round. Operands that are used as they wer
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 
 from ninetoothed import ir
-from ninetoothed.passes.operations import Inserter, is_dot, producers
+from ninetoothed.passes.operations import Inserter, is_dot
+from ninetoothed.passes.products import Feed, Feeds
 
 _REGISTER = 32  # bits
 
 
 def keep_in_shared_memory(program: ir.Program) -> ir.Program:
     """Keep products from holding left operands in registers for a whole loop."""
-    defined_by = producers(program.body)
+    feeds = Feeds(program.body)
     loops = (operation for operation in ir.walk(program.body) if isinstance(operation, ir.Loop))
-    operands = (value for loop in loops for value in _unchanged(loop) if not is_in_memory(value, defined_by))
+    operands = (value for loop in loops for value in _unchanged(loop) if not any(map(_is_viewed, feeds.of(value))))
     moved = {value: ir.Value(value.type, value.hint) for value in operands if _REGISTER >= value.type.dtype.bits}
     after = {value: [_move(value, new)] for value, new in moved.items()}
     products = [o for o in ir.walk(program.body) if is_dot(o) and o.operands[0] in moved]
@@ -56,9 +57,6 @@ def _defined_in(operation: ir.Operation) -> tuple[ir.Value, ...]:
     return (*ir.results(operation), *getattr(operation, "arguments", ()))
 
 
-def is_in_memory(value: ir.Value, defined_by: Mapping[ir.Value, ir.Operation]) -> bool:
+def _is_viewed(feed: Feed) -> bool:
     """Tell whether a value is loaded, and at most viewed otherwise."""
-    producer = defined_by.get(value)
-    while isinstance(producer, ir.Apply) and producer.primitive.is_view and not producer.operands[0].type.is_scalar:
-        producer = defined_by.get(producer.operands[0])
-    return isinstance(producer, ir.Load)
+    return feed.load is not None and all(step.primitive.is_view for step in feed.path)

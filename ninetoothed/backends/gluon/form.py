@@ -17,7 +17,8 @@ from ninetoothed.backends.gluon.rings import Ring, SharedTiles
 from ninetoothed.backends.triton.names import NameTable
 from ninetoothed.expr import Expr
 from ninetoothed.passes.dead_code import remove_dead
-from ninetoothed.passes.operations import is_dot, producers, readers
+from ninetoothed.passes.operations import is_dot, readers
+from ninetoothed.passes.products import Feeds
 from ninetoothed.passes.row_halves import HALF
 from ninetoothed.passes.tma_tiles import TmaTile
 from ninetoothed.schedule import Schedule
@@ -107,11 +108,11 @@ class _Finder:
     known: dict[tuple, Ring] = field(default_factory=dict)
 
     def __post_init__(self):
-        self.defined_by = producers(self.program.body)
+        self.feeds = Feeds(self.program.body)
 
     def operands(self, dot: ir.Apply) -> bool:
         """Find where the operands of a product are; False where that is no place for them."""
-        left, right = (_loaded(operand, self.defined_by) for operand in dot.operands)
+        left, right = (self.feeds.turned(operand) for operand in dot.operands)
         if right is None or right not in self.tiles:
             return False
         if left is not None and left not in self.resident:
@@ -139,16 +140,6 @@ def _is_upright(tile: TmaTile) -> bool:
     """Tell whether the axes of a tile are in memory in their order."""
     axes = [axis for axis in tile.axes if axis is not None]
     return axes == sorted(axes)
-
-
-def _loaded(value: ir.Value, defined_by: Mapping[ir.Value, ir.Operation]) -> ir.Load | None:
-    """Return the load of a tile that is used as it is in memory, or turned; None for any other."""
-    match defined_by.get(value):
-        case ir.Load() as load:
-            return load
-        case ir.Apply(function="permute", operands=(operand,)):
-            return _loaded(operand, defined_by)
-    return None
 
 
 def _are_read_by_products(program: ir.Program, form: Form) -> bool:

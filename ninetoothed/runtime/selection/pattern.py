@@ -191,7 +191,7 @@ class _Reader:
             return None
         if depth not in self.work.loops or {rows, columns} & self.work.loops.keys():
             return None
-        places = {self.position(feed): feed.operation.access for feed in (lhs, rhs)}
+        places = {self.position(feed): feed.access for feed in (lhs, rhs)}
         return ProductPattern(
             **vars(self.work),
             rows=rows,
@@ -232,7 +232,7 @@ class _Reader:
     def position(self, feed: Feed) -> int:
         """Return the position of the parameter that is loaded."""
         names = [parameter.name for parameter in self.definition.parameters]
-        return names.index(feed.load.access.parameter)
+        return names.index(feed.access.parameter)
 
     def block(self, sizes: list[Expr]) -> str | None:
         """Return the block size that the only one of some sizes is; None where there is no such."""
@@ -242,7 +242,7 @@ class _Reader:
 
 def _sizes(feed: Feed, axis: int) -> list[Expr]:
     """Return the sizes of a load that lie along an axis of what it feeds, over the names of block sizes; no ones."""
-    sizes = (origin(feed.load.result.type.shape[own]) for own in sorted(feed.axes[axis]))
+    sizes = (origin(feed.access.type.shape[own]) for own in sorted(feed.axes[axis]))
     return [size for size in sizes if size != 1]
 
 
