@@ -4,8 +4,8 @@
 
 Read the machine code of the assembler that Triton bundles, and of a later one where there is one, of each kind of
 program once: those that differ in sizes, strides and guards alone are one kind. What PTX warns of is compiled without
-wgmma where the assembler is not sound. Left operands that come from memory as
-they are stay there, and products in whole float32 are none of tensor cores: programs with no others are left out.
+wgmma where the assembler is not sound. Left operands that come from memory as they are stay there, and products in
+whole float32 are none of tensor cores: programs with no others are left out.
 """
 
 import functools
@@ -29,7 +29,7 @@ from tests.machine_code.faults import faults
 def pytest_configure():
     pending, seen = set(), Path(os.environ["NINETOOTHED_CACHE_DIR"]).with_name("verified")
     seen.mkdir(parents=True, exist_ok=True)
-    dispatch.Launcher._select = _then_verified(dispatch.Launcher._select, pending)
+    dispatch.Launcher._executable = _then_verified(dispatch.Launcher._executable, pending)
     executable.CpuExecutable.compile = staticmethod(_noted(executable.CpuExecutable.compile, pending, seen))
 
 
@@ -50,19 +50,19 @@ def _noted(compile, pending, seen):
     return compiled
 
 
-def _then_verified(select, pending):
-    """Wrap the method that finds a launch for a call of a new signature."""
+def _then_verified(make, pending):
+    """Wrap the method that makes what runs a call of a new signature."""
 
-    @functools.wraps(select)
-    def selected(self, call, place):
-        found = select(self, call, place)
-        if self.definition in pending:
-            pending.remove(self.definition)
-            variant = dispatch.Launcher(self.definition).trace(call.arguments, dict(call.constants), machine.H200)
-            verify(self.definition, variant)
+    @functools.wraps(make)
+    def made(self, plan, call, device):
+        found = make(self, plan, call, device)
+        if plan.definition in pending:
+            pending.remove(plan.definition)
+            variant = dispatch.Launcher(plan.definition).trace(call.arguments, dict(call.constants), machine.H200)
+            verify(plan.definition, variant)
         return found
 
-    return selected
+    return made
 
 
 def _is_at_risk(program):
