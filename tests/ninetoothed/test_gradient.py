@@ -105,7 +105,7 @@ def numbered(arranged, shapes):
         (mm.arrangement, "other", by_hand_other, ((5, 7), (7, 6), (5, 6))),
         (bmm.arrangement, "input", by_hand_bmm, ((2, 5, 7), (2, 7, 6), (2, 5, 6))),
         (scaled_columns, "weight", by_hand_columns, ((5, 6), (6,), (5, 6))),
-        (softmax.arrangement, "input", softmax.arrangement, ((2, 5, 7), (2, 5, 7))),
+        (softmax.arrangement, 0, softmax.arrangement, ((2, 5, 7), (2, 5, 7))),
         (scaled_columns, "input", scaled_columns, ((5, 6), (6,), (5, 6))),
     ),
 )
@@ -284,7 +284,7 @@ def test_a_weight_of_rows():
         weight = total
 
     tensors = (Tensor(2), Tensor(1), Tensor(0), Tensor(2), *(Tensor(0, constexpr=True) for _ in range(2)))
-    kernel = ninetoothed.make(gradient_arrangement(rms_norm.arrangement, "weight"), application, tensors)
+    kernel = ninetoothed.make(gradient_arrangement(rms_norm.arrangement, 1), application, tensors)
     norm = torch.nn.functional.rms_norm
     (x, w), grad, expected = grad_of(lambda x, w: norm(x, (70,), w, 1e-3), 1, (33, 70), (70,))
     result = torch.full((70,), float("nan"))
