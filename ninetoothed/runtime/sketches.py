@@ -20,18 +20,18 @@ def sketch_of(definition: KernelDefinition, specialisation: Specialisation) -> i
     arguments = tuple(replace(each, wide=False, aligned=True) for each in specialisation.arguments)
     blocks = {name: within(symbol, BLOCK) for name, symbol in definition.meta_symbols.items()}
     known = Specialisation(arguments, specialisation.known, bounds=specialisation.bounds).with_numbers(blocks)
-    program = _sketch(definition, known)
-    if program is not None and not all(name.is_current for name in program.free_names):
-        _sketch.cache_clear()
+    try:
         program = _sketch(definition, known)
+        if not all(name.is_current for name in program.free_names):
+            _sketch.cache_clear()
+            program = _sketch(definition, known)
+    except (NineToothedError, ZeroDivisionError):  # Sizes are checked with the blocks; a stride may be 0 until then.
+        return None
     return program
 
 
 @functools.lru_cache(maxsize=64)
-def _sketch(definition: KernelDefinition, specialisation: Specialisation) -> ir.Program | None:
+def _sketch(definition: KernelDefinition, specialisation: Specialisation) -> ir.Program:
     tensors = zip(definition.parameters, specialisation.arguments, strict=True)
     ranks = {len(parameter.outermost) for parameter, argument in tensors if argument.role == "tensor"}
-    try:
-        return frontend.sketch(definition, replace(specialisation, shared_grid=len(ranks) == 1))
-    except NineToothedError:
-        return None
+    return frontend.sketch(definition, replace(specialisation, shared_grid=len(ranks) == 1))
