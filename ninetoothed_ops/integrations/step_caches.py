@@ -29,11 +29,9 @@ def unlike_static(cache: Any) -> str:
     if type(cache) is not cache_utils.StaticCache:
         return f"its cache is a {type(cache).__name__}, not a StaticCache"
     layers: Any = cache.layers
-    if not all(type(each) in (FULL, SLIDING) and getattr(each, "is_initialized", False) for each in layers):
-        return "its cache is empty, or has layers of other classes than transformers' static ones"
-    if not all(are_own(cache_utils, cache, type(each), each) for each in layers):
-        return "its cache is offloaded, or updated by a function that is not transformers'"
-    return ""
+    are_known = all(type(each) in (FULL, SLIDING) and getattr(each, "is_initialized", False) for each in layers)
+    is_own = are_known and all(are_own(cache_utils, cache, type(each), each) for each in layers)
+    return "" if is_own else "its cache is empty, offloaded, or updated by a function that is not transformers'"
 
 
 @dataclass(frozen=True)

@@ -42,7 +42,7 @@ NAME = "get_compiled_call"
 CACHE = "past_key_values"
 # What the output of a step may hold: its next one overwrites all tensors but those of the cache.
 OUTPUTS = ("logits", CACHE)
-GIVEN = (torch.Tensor, type(None), *VALUES)
+GIVEN = {torch.Tensor, type(None), *VALUES}
 # The kind of device that has graphs.
 GRAPHED = "cuda"
 # So many steps of a new kind run without a graph: kernels are compiled and loaded in them. The last one is checked, and
@@ -202,8 +202,8 @@ def _unlike_a_step(given: dict[str, Any], arguments: Iterable[tuple[str, Any]]) 
         return "gradients are recorded"
     if type(tokens) is not torch.Tensor or tokens.shape[1:] != (1,):
         return "it is given other inputs than one token of each sequence"
-    others = [(name, type(each)) for name, each in arguments if not isinstance(each, GIVEN)]
-    return "".join(f"its argument {name} is a {kind.__name__}" for name, kind in others[:1])
+    others = (f"its argument {name} is a {type(each).__name__}" for name, each in arguments if type(each) not in GIVEN)
+    return next(others, "")
 
 
 def _kind_of(argument: Any) -> Any:
@@ -224,6 +224,6 @@ def _held(given: Any) -> torch.Tensor | None:
 
 def _kept(output: Any) -> str:
     """Give the reason why the next step may not overwrite what an output holds; "" if it may."""
-    names = list(output) if isinstance(output, dict) else [f"a {type(output).__name__}"]
-    found = [name for name in names if name not in OUTPUTS]
-    return "".join(f"it gives {name}, which the next one would overwrite" for name in found[:1])
+    names = output if isinstance(output, dict) else [f"a {type(output).__name__}"]
+    found = next((name for name in names if name not in OUTPUTS), "")
+    return found and f"it gives {found}, which the next one would overwrite"
