@@ -17,7 +17,8 @@ import pytest
 
 from ninetoothed import ir
 from ninetoothed.errors import UnsupportedError
-from ninetoothed.passes.wgmma_operands import is_in_memory
+from ninetoothed.passes import wgmma_operands
+from ninetoothed.passes.products import Feeds
 from ninetoothed.runtime import dispatch, executable, private_triton
 from ninetoothed.runtime.build import assembler, ptx
 from ninetoothed.runtime.selection import machine
@@ -67,9 +68,9 @@ def _then_verified(make, pending):
 
 def _is_at_risk(program):
     """Whether a product's left operand may be held in registers, and the product be one of tensor cores."""
-    producers = {result: operation for operation in ir.walk(program.body) for result in ir.results(operation)}
-    operations = (operation for operation in producers.values() if isinstance(operation, ir.Apply))
-    products = (each for each in operations if each.function == "dot" and not is_in_memory(each.operands[0], producers))
+    feeds = Feeds(program.body)
+    operations = (each for each in ir.walk(program.body) if isinstance(each, ir.Apply) and each.function == "dot")
+    products = (each for each in operations if not any(map(wgmma_operands._is_viewed, feeds.of(each.operands[0]))))
     return any(
         each.operands[0].type.dtype.bits < 32 or each.attribute("input_precision", "ieee") != "ieee"
         for each in products
