@@ -46,12 +46,6 @@ class Feed:
         """Tell whether the value is a tile as it is in memory, turned, or its rows counted otherwise."""
         return self.load is not None and all(step.function == "permute" or _keeps_rows(step) for step in self.path)
 
-    @property
-    def fills(self) -> bool:
-        """Tell whether it has a lane for each lane of the value."""
-        (type,) = (result.type for result in ir.results(self.operation))
-        return all(any(type.lanes[axis] > 1 for axis in each) for each in self.axes)
-
 
 def _keeps_rows(step: ir.Apply) -> bool:
     """Tell whether rows stay as long as they are, of which shared memory may be read as any number."""

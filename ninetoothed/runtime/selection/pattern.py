@@ -79,7 +79,7 @@ class AttentionPattern(Pattern):
     rows, keys: names of block sizes. query: the position of the parameter whose rows these are. scores: how many
     products have tiles of (rows, keys): more than one for gradients. accumulators: how many tiles (rows, width) are
     accumulated. has_row_vectors: whether a parameter has a number for each row. is_masked: whether scores are chosen
-    by a condition, or meet a tile of as many numbers.
+    by a condition.
     """
 
     rows: str
@@ -253,12 +253,9 @@ def _loaded(side: tuple[Feed, ...]) -> Feed | None:
 
 
 def _is_masked(product: Product) -> bool:
-    """Tell whether what a product takes of another is chosen by a condition, or meets a tile of as many numbers."""
-    for side in product.sides:
-        if any(feed.load is None for feed in side):
-            is_chosen = any(step.function == "where" for feed in side if feed.load is None for step in feed.path)
-            return is_chosen or any(feed.load is not None and feed.fills for feed in side)
-    return False
+    """Tell whether a condition chooses what a product takes of another. An added mask costs but its load."""
+    taken = (feed for side in product.sides for feed in side if feed.load is None)
+    return any(step.function == "where" for feed in taken for step in feed.path)
 
 
 def _is_gathered(access: ir.Access) -> bool:

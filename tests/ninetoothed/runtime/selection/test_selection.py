@@ -90,7 +90,7 @@ def test_what_a_kernel_does_is_recognised(name):
         ({}, sdpa.NO_MASK, False, False),
         ({}, sdpa.NO_MASK, True, True),
         ({}, sdpa.BOOLEAN_MASK, False, True),
-        ({}, sdpa.ADDITIVE_MASK, False, True),
+        ({}, sdpa.ADDITIVE_MASK, False, False),
         ({"is_eager": True}, sdpa.NO_MASK, False, False),
         ({"is_eager": True}, sdpa.BOOLEAN_MASK, False, True),
         ({"is_capped": True}, sdpa.NO_MASK, False, False),
