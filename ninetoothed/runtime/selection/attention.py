@@ -19,8 +19,9 @@ FEW_ROWS, FEW_ROWS_STAGES = 32, 3
 FEWEST_SHARED = 8
 # The fewest keys for which products overlap with exponentials within a program.
 FEWEST_OVERLAPPED = 2048
-# The fewest queries of which, where some are hidden from a key, programs take in as many as a warp group's tile holds.
-FEWEST_WIDE = 2048
+# The fewest queries for which long steps make up for a diagonal, in a gradient of keys and values: with heads of 64 at
+# most, and of more.
+FEWEST_LONG = 2048, 4096
 # Bytes of spills that an overlapped kernel may have: values that its tasks share, which no loop reads.
 MOST_SHARED = 64
 
@@ -182,9 +183,12 @@ def _fine_gradients(
     if width > 128:
         yield _Shape(64, 64, 2, 8, spilled=256) if pattern.accumulators > 1 else _Shape(128, 32, 3, 8, spilled=256)
     elif pattern.accumulators > 1:
-        if width <= 64 and not (pattern.is_masked and problem.extent(pattern.keys) < FEWEST_WIDE):
-            yield _Shape(64, 128, 2, 4)
-        yield _Shape(64, 64, 2, 4, spilled=256)
+        # Of one head a diagonal takes a loop of its own, of a round that is not pipelined unless its steps are short.
+        is_short = (
+            pattern.is_masked and not pattern.is_repeated and problem.extent(pattern.keys) < FEWEST_LONG[width > 64]
+        )
+        wide = [_Shape(64, 128, 2, 4)] if width <= 64 else []
+        yield from () if is_short else (*wide, _Shape(64, 64, 2, 4, spilled=256))
         yield _Shape(64, 32, 3, 4)
     else:
         yield _Shape(64, 64, 2, 4)

@@ -340,6 +340,26 @@ def test_gradients_of_attention_take_a_warp_group_on_hopper_or_two(width, of_que
         assert best.group_rows == 1024 // width
 
 
+@pytest.mark.parametrize(
+    "heads, length, width, is_causal, expected",
+    (
+        ((16, 16), 1024, 64, True, (64, 32, 3)),
+        ((16, 16), 1024, 64, False, (64, 128, 2)),
+        ((16, 16), 2048, 64, True, (64, 128, 2)),
+        ((16, 16), 2048, 128, True, (64, 32, 3)),
+        ((16, 4), 1024, 128, True, (64, 64, 2)),
+    ),
+)
+def test_gradients_of_few_keys_take_short_steps_along_the_diagonal_of_a_single_head(
+    heads, length, width, is_causal, expected
+):
+    query, key = (tensor(4, each, length, width) for each in heads)
+    sums, mask = tensor(4, heads[0], length, 1, dtype=torch.float32), tensor(4, heads[0], length, length)
+    given = query, key, key, mask, tensor(4), 0, 0.1, 0.0, query, sums, sums, sums, key, key
+    best = chosen(sdpa_backward_key_value.make(), *given, sdpa.NO_MASK, is_causal, False, False)[0]
+    assert (*best.blocks.values(), best.num_stages) == expected
+
+
 @pytest.mark.parametrize("width", (64, 128))
 @pytest.mark.parametrize("gpu", GPUS, ids=lambda gpu: gpu.name)
 def test_attention_fits_registers(gpu, width):
