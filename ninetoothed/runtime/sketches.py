@@ -11,15 +11,22 @@ from ninetoothed.errors import NineToothedError
 from ninetoothed.runtime.sizes import within
 from ninetoothed.specialisation import Specialisation
 
-# What blocks are taken to be, where they may be. Of tiles of fewer rows, kernels may choose other loops.
-BLOCK = 64
+# What blocks are taken to be, where they may be; the later ones where an application is not for tiles of the first. Of
+# tiles of fewer rows, kernels may choose other loops.
+BLOCKS = (64, 128, 32, 16)
 
 
 def sketch_of(definition: KernelDefinition, specialisation: Specialisation) -> ir.Program | None:
     """Return the sketch of a class of calls; None of one that is refused, of which tracing will say why."""
     arguments = tuple(replace(each, wide=False, aligned=True) for each in specialisation.arguments)
-    blocks = {name: within(symbol, BLOCK) for name, symbol in definition.meta_symbols.items()}
-    known = Specialisation(arguments, specialisation.known, bounds=specialisation.bounds).with_numbers(blocks)
+    known = Specialisation(arguments, specialisation.known, bounds=specialisation.bounds)
+    found = (_current(definition, known, block) for block in (BLOCKS if definition.meta_symbols else BLOCKS[:1]))
+    return next((each for each in found if each is not None), None)
+
+
+def _current(definition: KernelDefinition, specialisation: Specialisation, block: int) -> ir.Program | None:
+    blocks = {name: within(symbol, block) for name, symbol in definition.meta_symbols.items()}
+    known = specialisation.with_numbers(blocks)
     try:
         program = _sketch(definition, known)
         if not all(name.is_current for name in program.free_names):

@@ -8,7 +8,14 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-COPIED = ("ninetoothed", "ninetoothed_ops", "benchmarks/tasks", "tests/conftest.py", "tests/ninetoothed_ops")
+COPIED = (
+    "ninetoothed",
+    "ninetoothed_ops",
+    "benchmarks/__init__.py",
+    "benchmarks/tasks",
+    "tests/conftest.py",
+    "tests/ninetoothed_ops",
+)
 
 KERNEL = """
 import functools

@@ -184,9 +184,8 @@ def _fine_gradients(
         yield _Shape(64, 64, 2, 8, spilled=256) if pattern.accumulators > 1 else _Shape(128, 32, 3, 8, spilled=256)
     elif pattern.accumulators > 1:
         # Of one head a diagonal takes a loop of its own, of a round that is not pipelined unless its steps are short.
-        is_short = (
-            pattern.is_masked and not pattern.is_repeated and problem.extent(pattern.keys) < FEWEST_LONG[width > 64]
-        )
+        is_alone = pattern.is_masked and not pattern.is_repeated
+        is_short = is_alone and problem.extent(pattern.keys) < FEWEST_LONG[width > 64]
         wide = [_Shape(64, 128, 2, 4)] if width <= 64 else []
         yield from () if is_short else (*wide, _Shape(64, 64, 2, 4, spilled=256))
         yield _Shape(64, 32, 3, 4)

@@ -84,6 +84,19 @@ def test_what_a_kernel_does_is_recognised(name):
     assert type(found) is kind and found.multiplies == (kind is not Pattern)
 
 
+def test_products_of_tiles_of_one_size_alone_are_recognised():
+    """The pattern is read off a sketch with blocks that the application takes: here of 128 columns."""
+
+    def application(input, other, output):
+        total = ntl.zeros(output.shape, dtype=ntl.float32)
+        for k in range(input.shape[0]):
+            total += ntl.dot(input[k], other[k])
+        output = total + ntl.arange(0, 128)[None, :]
+
+    kernel = ninetoothed.make(mm.arrangement, application, tuple(Tensor(2) for _ in range(3)))
+    assert isinstance(pattern(kernel, tensor(256, 256), tensor(256, 256), tensor(256, 256)), ProductPattern)
+
+
 @pytest.mark.parametrize(
     "options, masking, is_causal, is_masked",
     (
