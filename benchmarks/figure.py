@@ -12,7 +12,8 @@ def draw(results, path, title, baseline="triton"):
 
     results = [result for result in results if baseline in result["milliseconds"]]
     measured = [result["milliseconds"] for result in results]
-    names = [name for name in NAMES if any(name in times for times in measured)]
+    known = dict.fromkeys((*NAMES, *(name for times in measured for name in times)))
+    names = [name for name in known if any(name in times for times in measured)]
     width = 0.8 / max(1, len(names))
     figure, axes = pyplot.subplots(figsize=(max(6.0, 1.3 * len(results)), 4.5), layout="constrained")
     for index, name in enumerate(names):

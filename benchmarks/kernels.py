@@ -2,11 +2,13 @@
 
     python -m benchmarks.kernels [--op OP ...] [--case CASE] [--dtype TYPE] [--backward] [--quick] [--cold]
                                  [--output STEM]
+    python -m benchmarks.kernels --attention [--dtype TYPE] [--output STEM]
 
 Each operation is first compared with float64, then timed: the device's time (the median of short bursts for which the
 peers take turns, each after a rest: see benchmarks/measure.py), the host's time for one call of a small case, what ours
 achieves, and the fraction of the roofline that this is: the floor set by the fewest bytes and operations, over our
 time, with ceilings measured in the same run.
+`--attention` sweeps attention alone, forward and backward apart, beside cuDNN's and FlashAttention's.
 `--backward` times forward with backward, of the peers that have gradients (benchmarks/gradients.py).
 `--cold` adds the time of the first call with empty and with warm caches, `--upstream PYTHON` upstream's operators, run
 by another environment's interpreter (see benchmarks/upstream.py). STEM.json and STEM.png are written. The exit status
@@ -21,7 +23,7 @@ from types import SimpleNamespace
 import torch
 from tqdm import tqdm
 
-from benchmarks import cold, gradients, measure, peers, tasks
+from benchmarks import attention, cold, gradients, measure, peers, tasks
 from benchmarks.figure import draw
 from benchmarks.report import RESULTS, save, slug, table
 from benchmarks.upstream import measured
@@ -144,6 +146,9 @@ def parse(arguments):
     parser.add_argument("--case", default="paper", help="a case of benchmarks/tasks/OP.py, or 'all'")
     parser.add_argument("--dtype", default="float16", choices=("float16", "bfloat16", "float32"))
     parser.add_argument("--backward", action="store_true", help="forward with backward, in place of forward")
+    parser.add_argument(
+        "--attention", action="store_true", help="a sweep of attention, beside cuDNN and FlashAttention"
+    )
     parser.add_argument("--quick", action="store_true", help="small shapes, few repetitions: does it run at all?")
     parser.add_argument("--cold", action="store_true", help="time first calls too (tuned twins take minutes)")
     parser.add_argument("--upstream", metavar="PYTHON", help="an interpreter that has upstream's ntops")
@@ -169,6 +174,8 @@ def main(arguments=None):
     if not torch.cuda.is_available():
         print("benchmarks.kernels needs a CUDA device; benchmarks.cpu and benchmarks.code do not.", file=sys.stderr)
         return 2
+    if options.attention:
+        return attention.main(getattr(torch, options.dtype), options.output)
     pairs = list(selected(options))
     if not pairs:
         print(f"no operation has a case {options.case!r}: see benchmarks/tasks", file=sys.stderr)
