@@ -22,7 +22,7 @@ from benchmarks import tasks
 from benchmarks.cpu import positive
 from benchmarks.report import table
 from ninetoothed.runtime import arguments, call_cache, executable, private
-from ninetoothed.runtime.build.compile import LoadedKernel
+from ninetoothed.runtime.compilation.compile import LoadedKernel
 from ninetoothed.runtime.dispatch import Launcher
 from ninetoothed.runtime.launch_plan import ReplayedFunction
 from ninetoothed.runtime.selection import machine

@@ -7,6 +7,10 @@ A kernel is an *arrangement*, meta-operations on symbolic tensors that cut and a
 from typing import TYPE_CHECKING
 
 from ninetoothed import distribution, language
+from ninetoothed.arrangement.evaluate import eval, subs
+from ninetoothed.arrangement.gradient import gradient_arrangement
+from ninetoothed.arrangement.symbol import Symbol, block_size
+from ninetoothed.arrangement.tensor import Tensor
 from ninetoothed.dtypes import (
     bfloat16,
     float16,
@@ -45,12 +49,8 @@ from ninetoothed.errors import (
     SizeError,
     UnsupportedError,
 )
-from ninetoothed.evaluate import eval, subs
 from ninetoothed.fusion import fuse
-from ninetoothed.gradient import gradient_arrangement
 from ninetoothed.make import Kernel, jit, make, tune
-from ninetoothed.symbol import Symbol, block_size
-from ninetoothed.tensor import Tensor
 
 __all__ = [
     "AliasingWarning",

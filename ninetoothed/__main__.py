@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 
 from ninetoothed.runtime import info
-from ninetoothed.runtime.build import disk_cache
+from ninetoothed.runtime.compilation import disk_cache
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from ninetoothed.arrangement import Arrangement, SourceTensor
-from ninetoothed.symbol import Symbol, plain_name
-from ninetoothed.tiling import Tilings, tilings
+from ninetoothed.arrangement.symbol import Symbol, plain_name
+from ninetoothed.arrangement.tiling import Tilings, tilings
+from ninetoothed.arrangement.value import Arrangement, SourceTensor
 
 
 @dataclass(frozen=True)

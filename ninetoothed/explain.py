@@ -9,7 +9,7 @@ from typing import Any
 from ninetoothed.definition import KernelDefinition
 from ninetoothed.errors import ArgumentTypeError
 from ninetoothed.passes.report import show, texts
-from ninetoothed.runtime.build.compile import write_module
+from ninetoothed.runtime.compilation.compile import write_module
 from ninetoothed.runtime.dispatch import Launcher, launcher_of
 from ninetoothed.runtime.executable import lowered
 from ninetoothed.runtime.selection import machine

@@ -13,7 +13,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ninetoothed import dtypes
-from ninetoothed.arrangement import Size
+from ninetoothed.arrangement.tensor import Tensor
+from ninetoothed.arrangement.unification import Difference, unify
+from ninetoothed.arrangement.value import Size
 from ninetoothed.definition import KernelDefinition, KernelParameter
 from ninetoothed.dtypes import DType
 from ninetoothed.errors import ArgumentTypeError, FusionError, shortens_tracebacks
@@ -21,8 +23,6 @@ from ninetoothed.frontend import between, preview
 from ninetoothed.frontend.parse import assigned_names, parse_application
 from ninetoothed.integrate import KernelOptions, integrate, renamed
 from ninetoothed.make import Kernel
-from ninetoothed.tensor import Tensor
-from ninetoothed.unification import Difference, unify
 from ninetoothed.wording import in_users_names, near, unused
 
 # What comes before the names of tensors while two kernels become one, so that those of one are not those of the other.

@@ -10,7 +10,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ninetoothed.arrangement import Arrangement
+from ninetoothed.arrangement.operands import several
+from ninetoothed.arrangement.symbol import Symbol
+from ninetoothed.arrangement.tensor import Tensor
+from ninetoothed.arrangement.value import Arrangement
 from ninetoothed.definition import KernelDefinition, KernelParameter
 from ninetoothed.errors import (
     ApplicationError,
@@ -23,9 +26,6 @@ from ninetoothed.errors import (
     was_raised_by_user,
 )
 from ninetoothed.frontend.parse import called, mentioned_names, parse_application, returns_value, signature, unwrap
-from ninetoothed.operands import several
-from ninetoothed.symbol import Symbol
-from ninetoothed.tensor import Tensor
 from ninetoothed.wording import brief, counted, given_names, in_users_names
 
 # The numbers that an option may have, and how messages describe them.

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, overload
 
-from ninetoothed.boundary import tells_mistakes
+from ninetoothed.arrangement.boundary import tells_mistakes
+from ninetoothed.arrangement.tensor import Tensor
 from ninetoothed.definition import KernelDefinition
 from ninetoothed.errors import (
     ArgumentTypeError,
@@ -20,7 +21,6 @@ from ninetoothed.errors import (
 )
 from ninetoothed.frontend import oversights, preview
 from ninetoothed.integrate import Application, ArrangementFunction, Choice, KernelOptions, integrate, run_arrangement
-from ninetoothed.tensor import Tensor
 from ninetoothed.wording import brief, in_users_names
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from ninetoothed.errors import UnsupportedError
 from ninetoothed.passes import wgmma_operands
 from ninetoothed.passes.products import Feeds
 from ninetoothed.runtime import dispatch, executable, private_triton
-from ninetoothed.runtime.build import assembler, ptx
+from ninetoothed.runtime.compilation import assembler, ptx
 from ninetoothed.runtime.selection import machine
 from tests.machine_code import sass
 from tests.machine_code.faults import faults

@@ -48,8 +48,11 @@ def tree_of(path):
     return ast.parse(path.read_text())
 
 
-def imports(name, path):
-    """The names of what a module imports, wherever in it, as (name, line, whether inside a function)."""
+def imports(name, path, but=()):
+    """The names of what a module imports, wherever in it, as (name, line, whether inside a function).
+
+    but: ids of nodes of its tree that are left out.
+    """
     tree = tree_of(path)
     inside = {
         id(node)
@@ -59,6 +62,8 @@ def imports(name, path):
     }
     package = name.split(".") if path.name == "__init__.py" else name.split(".")[:-1]
     for node in ast.walk(tree):
+        if id(node) in but:
+            continue
         if isinstance(node, ast.Import):
             yield from ((alias.name, node.lineno, id(node) in inside) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -102,6 +107,35 @@ def test_imports_go_one_way():
             is_above = room(imported) <= room(name)
             known = any(name.startswith(own) and imported.startswith(other) for own, other in EXCEPTIONS)
             assert is_above or known, f"{place}: {name} may not import {imported}"
+
+
+def circles():
+    """The sets of two and more modules that import each other, in a circle; imports for type checkers alone apart."""
+    graph = {name: set() for name in MODULES}
+    for name, path in MODULES.items():
+        typed = {
+            id(node)
+            for test in ast.walk(tree_of(path))
+            if isinstance(test, ast.If) and ast.unparse(test.test) == "TYPE_CHECKING"
+            for node in ast.walk(test)
+        }
+        graph[name] = {imported for imported, _, _ in imports(name, path, typed) if imported in MODULES}
+    reached = {name: _reached(name, graph) for name in graph}
+    return {frozenset(other for other in reached[name] if name in reached[other]) for name in graph} - {frozenset()}
+
+
+def _reached(name, graph):
+    seen, left = set(), [name]
+    while left:
+        for other in graph[left.pop()] - seen:
+            seen.add(other)
+            left.append(other)
+    return seen
+
+
+def test_at_most_one_circle_of_imports():
+    """Sums call the rules of division, whose results are sums."""
+    assert circles() == {frozenset({"ninetoothed.expr.algebra", "ninetoothed.expr.division"})}
 
 
 def test_backends_know_nothing_of_each_other():

@@ -29,8 +29,8 @@ import torch
 
 from ninetoothed.backends.triton import emit
 from ninetoothed.runtime import dispatch
-from ninetoothed.runtime.build import disk_cache, triton_cache
-from ninetoothed.runtime.build.compile import compile_kernel
+from ninetoothed.runtime.compilation import disk_cache, triton_cache
+from ninetoothed.runtime.compilation.compile import compile_kernel
 from ninetoothed.runtime.selection.machine import H200
 from ninetoothed_ops.kernels import activation, add
 

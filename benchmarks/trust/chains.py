@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from ninetoothed.symbol import Symbol
+from ninetoothed.arrangement.symbol import Symbol
 
 
 @dataclass

@@ -4,9 +4,10 @@ and what follows from it (`intervals`, `proof`, `simplification`)."""
 from ninetoothed.expr.algebra import Expr, as_expr, cdiv, const, maximum, minimum, var
 from ninetoothed.expr.atoms import Atom, FloorDiv, Max, Min, Mod, Var
 from ninetoothed.expr.division import condition
-from ninetoothed.expr.facts import Facts, Range
+from ninetoothed.expr.facts import Facts
 from ninetoothed.expr.intervals import bounds, divisor
 from ninetoothed.expr.proof import is_nonnegative
+from ninetoothed.expr.ranges import Range
 from ninetoothed.expr.simplification import simplify
 
 __all__ = [

@@ -4,7 +4,8 @@ import math
 
 from ninetoothed.expr.algebra import ExprLike, as_expr
 from ninetoothed.expr.atoms import Atom, FloorDiv, Max, Min, Mod, Monomial, Var
-from ninetoothed.expr.facts import Facts, Range
+from ninetoothed.expr.facts import Facts
+from ninetoothed.expr.ranges import Range
 
 Interval = tuple[int | None, int | None]
 

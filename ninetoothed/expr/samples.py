@@ -3,13 +3,10 @@
 import math
 from collections.abc import Mapping, Sequence
 from random import Random
-from typing import TYPE_CHECKING
 
 from ninetoothed.expr.algebra import Expr
 from ninetoothed.expr.atoms import Atom, FloorDiv, Max, Min, Mod, Var
-
-if TYPE_CHECKING:
-    from ninetoothed.expr.facts import Range
+from ninetoothed.expr.ranges import Range
 
 Column = Sequence[int | float]
 
@@ -21,7 +18,7 @@ class Samples:
     is asked cost nothing and the order of questions does not matter.
     """
 
-    def __init__(self, ranges: "Mapping[str, Range]"):
+    def __init__(self, ranges: Mapping[str, Range]):
         self._ranges = ranges
         self._columns: dict[Atom, Column] = {}
 

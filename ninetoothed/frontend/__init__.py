@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Container
 
 from ninetoothed.definition import KernelDefinition
-from ninetoothed.effects import may_write
 from ninetoothed.errors import ApplicationError
 from ninetoothed.expr import Var, as_expr
 from ninetoothed.frontend import oversights, statements
@@ -20,9 +19,10 @@ from ninetoothed.frontend.shapes import Mismatch
 from ninetoothed.frontend.values import Cell, TileRef, absent
 from ninetoothed.frontend.widths import widths
 from ninetoothed.ir import Block, Parameter, Program, Requirement
+from ninetoothed.ir.effects import may_write
+from ninetoothed.ir.verify import verify
 from ninetoothed.passes.dead_code import remove_dead
 from ninetoothed.specialisation import Specialisation
-from ninetoothed.verify import verify
 
 __all__ = ["sketch", "trace"]
 

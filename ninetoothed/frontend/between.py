@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ninetoothed.arrangement import SourceTensor
+from ninetoothed.arrangement.value import SourceTensor
 from ninetoothed.dtypes import CATEGORY_ORDER, DType
 from ninetoothed.frontend import memory
 from ninetoothed.frontend.context import TraceContext

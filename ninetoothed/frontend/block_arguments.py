@@ -9,8 +9,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ninetoothed import dtypes, ir
-from ninetoothed.arrangement import mapped
-from ninetoothed.effects import may_write
+from ninetoothed.arrangement.value import mapped
 from ninetoothed.expr import Expr
 from ninetoothed.frontend import memory, shapes
 from ninetoothed.frontend.context import TraceContext
@@ -20,6 +19,7 @@ from ninetoothed.frontend.regions import write
 from ninetoothed.frontend.shapes import extents_of, tile_type
 from ninetoothed.frontend.values import UNDEFINED, Cell, KnownCount, OpenCount, shown
 from ninetoothed.ir import TileType, Value
+from ninetoothed.ir.effects import may_write
 
 
 def same(a: Any, b: Any) -> bool:

@@ -9,7 +9,6 @@ from functools import partial
 from typing import Any
 
 from ninetoothed import ir
-from ninetoothed.effects import has_effect
 from ninetoothed.frontend.block_arguments import convert, define_results, join, materialise, same, type_of
 from ninetoothed.frontend.context import TraceContext
 from ninetoothed.frontend.operators import is_dynamic, operand, scalar, truth
@@ -17,6 +16,7 @@ from ninetoothed.frontend.regions import region, write
 from ninetoothed.frontend.values import UNDEFINED, Cell, Scope
 from ninetoothed.frontend.variables import snapshot
 from ninetoothed.ir import Value
+from ninetoothed.ir.effects import has_effect
 
 _WHERE = "choose element by element with `ntl.where(condition, a, b)`, or reduce the condition, say with `ntl.max`"
 

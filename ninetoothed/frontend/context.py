@@ -9,7 +9,9 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 from ninetoothed import dtypes, ir
-from ninetoothed.arrangement import Arrangement
+from ninetoothed.arrangement.lowering import bind_sizes
+from ninetoothed.arrangement.metaops import paddings, unflatten
+from ninetoothed.arrangement.value import Arrangement
 from ninetoothed.definition import KernelDefinition
 from ninetoothed.errors import ApplicationError
 from ninetoothed.expr import Expr, Facts, as_expr, bounds, const, simplify, var
@@ -17,8 +19,6 @@ from ninetoothed.free_names import FreeName
 from ninetoothed.frontend.builder import Builder
 from ninetoothed.frontend.shapes import Mismatch, ShapeMismatch
 from ninetoothed.frontend.values import Dimension, chosen, origin
-from ninetoothed.lowering import bind_sizes
-from ninetoothed.metaops import paddings, unflatten
 from ninetoothed.specialisation import ArgumentClass, Specialisation
 
 

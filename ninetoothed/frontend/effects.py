@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ninetoothed import dtypes, ir
+from ninetoothed.arrangement.operands import several
 from ninetoothed.dtypes import DType, PointerType
-from ninetoothed.effects import has_effect
 from ninetoothed.frontend import shapes
 from ninetoothed.frontend.context import TraceContext
 from ninetoothed.frontend.functions import as_dtype, axis_of, tile
@@ -20,7 +20,7 @@ from ninetoothed.frontend.shapes import extents_of
 from ninetoothed.frontend.values import FormattedText, name_of, shown
 from ninetoothed.ir import TileType, Value
 from ninetoothed.ir.commutativity import commutes
-from ninetoothed.operands import several
+from ninetoothed.ir.effects import has_effect
 from ninetoothed.wording import counted
 
 

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from ninetoothed import free_names
-from ninetoothed.arrangement import mapped
+from ninetoothed.arrangement.value import mapped
 from ninetoothed.dtypes import DType, int1
 from ninetoothed.frontend import functions, remedies
 from ninetoothed.frontend.attributes import attribute

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from ninetoothed import dtypes
+from ninetoothed.arrangement.operands import shape_text
 from ninetoothed.expr import Expr, const, simplify
 from ninetoothed.frontend import memory, remedies, shapes
 from ninetoothed.frontend.context import TraceContext
@@ -20,7 +21,6 @@ from ninetoothed.frontend.shape_functions import expand_dims
 from ninetoothed.frontend.shapes import extents_of
 from ninetoothed.frontend.values import Literal, SourceRef, TileRef, plain, shown
 from ninetoothed.ir import Value
-from ninetoothed.operands import shape_text
 from ninetoothed.wording import counted
 
 _ONE = "an index into a computed tile (for a tile of indices there is `ntl.gather`)"

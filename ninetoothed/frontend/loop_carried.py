@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ninetoothed import ir
-from ninetoothed.effects import may_write
 from ninetoothed.errors import ApplicationError
 from ninetoothed.frontend import memory
 from ninetoothed.frontend.block_arguments import (
@@ -29,6 +28,7 @@ from ninetoothed.frontend.operators import operand
 from ninetoothed.frontend.regions import region, write
 from ninetoothed.frontend.values import UNDEFINED, Cell, TileRef
 from ninetoothed.ir import TileType, Value
+from ninetoothed.ir.effects import may_write
 
 # How often a body is traced at most: types widen, and loop-carried variables are found, a few times.
 MAX_ROUNDS = 32

@@ -8,7 +8,11 @@ from dataclasses import replace
 from typing import Any
 
 from ninetoothed import ir
-from ninetoothed.arrangement import SourceTensor
+from ninetoothed.arrangement.guards import Guard
+from ninetoothed.arrangement.lowering import Location, lower, source_indices, with_axes
+from ninetoothed.arrangement.operands import shape_text
+from ninetoothed.arrangement.tiling import cut_alike
+from ninetoothed.arrangement.value import SourceTensor
 from ninetoothed.dtypes import DType, PointerType, float64
 from ninetoothed.errors import ArgumentError
 from ninetoothed.expr import Expr, Var, as_expr, const, maximum, var
@@ -17,12 +21,8 @@ from ninetoothed.frontend.context import TraceContext
 from ninetoothed.frontend.lanes import lane, lane_bounds, masked_index
 from ninetoothed.frontend.numbers import holds, numeric
 from ninetoothed.frontend.values import Dimension, SourceRef, TileRef
-from ninetoothed.guards import Guard
 from ninetoothed.ir import Access, Lane, TileType, Value
-from ninetoothed.lowering import Location, lower, source_indices, with_axes
-from ninetoothed.operands import shape_text
 from ninetoothed.specialisation import ArgumentClass
-from ninetoothed.tiling import cut_alike
 
 
 def shape(context: TraceContext, ref: TileRef) -> tuple[Expr, ...]:

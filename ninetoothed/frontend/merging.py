@@ -19,6 +19,7 @@ import inspect
 from typing import Any
 
 from ninetoothed import ir
+from ninetoothed.arrangement.operands import several
 from ninetoothed.frontend.block_arguments import convert
 from ninetoothed.frontend.context import TraceContext
 from ninetoothed.frontend.loop_carried import TracedLoop
@@ -26,7 +27,6 @@ from ninetoothed.frontend.values import InlineFunction, name_of
 from ninetoothed.ir import TileType, Value
 from ninetoothed.ir.lanes import is_repetition
 from ninetoothed.language.primitive import Effect
-from ninetoothed.operands import several
 
 
 def trace_merge(context: TraceContext, function: Any, traced: TracedLoop) -> ir.Lambda:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ninetoothed import dtypes
+from ninetoothed.arrangement.lowering import source_indices
 from ninetoothed.dtypes import PointerType
 from ninetoothed.expr import Expr, const, var
 from ninetoothed.frontend import shapes
@@ -12,7 +13,6 @@ from ninetoothed.frontend.memory import access, name
 from ninetoothed.frontend.numbers import numeric
 from ninetoothed.frontend.values import TileRef
 from ninetoothed.ir import Access, Value
-from ninetoothed.lowering import source_indices
 from ninetoothed.wording import counted
 
 

@@ -8,11 +8,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from ninetoothed.arrangement.operands import shape_text
 from ninetoothed.dtypes import DType, PointerType
 from ninetoothed.expr import Expr, Facts, as_expr, bounds, const, simplify
 from ninetoothed.expr.sizes import power_above
 from ninetoothed.ir import TileType
-from ninetoothed.operands import shape_text
 
 MAX_TILE_ELEMENTS = 2**20
 _BROADCASTING = (

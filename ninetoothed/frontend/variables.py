@@ -6,12 +6,12 @@ import ast
 from collections.abc import Callable
 from typing import Any
 
+from ninetoothed.arrangement.symbol import Symbol
 from ninetoothed.frontend import memory
 from ninetoothed.frontend.context import TraceContext
 from ninetoothed.frontend.indexing import index
 from ninetoothed.frontend.operators import is_dynamic
 from ninetoothed.frontend.values import UNDEFINED, Cell, TileRef, plain, shown
-from ninetoothed.symbol import Symbol
 
 
 def read(context: TraceContext, cell: Cell) -> Any:

@@ -2,8 +2,8 @@
 
 A program computes one element of the outermost level: a list of operations on immutable values, with structured
 control flow. All that is implicit in the language is explicit here: every conversion is a `cast`, every broadcast a
-`broadcast`, every access carries source indices and the guards that could not be proved away. `print(program)` shows
-it.
+`broadcast`, every access carries source indices and the guards that could not be proved away. `print_program`
+shows it.
 
 Integer expressions (`expr.Expr`) appear in `Index`, `Access` and `For`. Their variables are
   * sizes and strides: names of run-time integer arguments (`Parameter.sizes`, `.strides`);
@@ -36,6 +36,7 @@ from ninetoothed.ir.nodes import (
     While,
     result_types,
 )
+from ninetoothed.ir.printer import print_operation, print_program
 from ninetoothed.ir.program import Parameter, Program, Requirement
 from ninetoothed.ir.rewriter import Cloner, Rewriter
 from ninetoothed.ir.traversal import blocks, controls, expressions, integers, operands, reads, regions, results, walk
@@ -75,6 +76,8 @@ __all__ = [
     "expressions",
     "integers",
     "operands",
+    "print_operation",
+    "print_program",
     "reads",
     "regions",
     "result_types",

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeVar
 
+from ninetoothed.arrangement.guards import Edge, Guard
 from ninetoothed.expr import Expr, const
-from ninetoothed.guards import Edge, Guard
 from ninetoothed.ir.values import Bindings, Element, Lane, TileType, Value
 from ninetoothed.language.axes import Axes
 from ninetoothed.language.primitive import Primitive
@@ -58,11 +58,6 @@ class Operation:
     """The base of all operations; `location` is their place in the user's source."""
 
     location: SourceLocation | None = field(default=None, kw_only=True)
-
-    def __str__(self) -> str:
-        from ninetoothed.ir.printer import print_operation
-
-        return print_operation(self)
 
 
 @dataclass(frozen=True, eq=False)

@@ -24,9 +24,9 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from ninetoothed.arrangement.guards import Edge, Guard
 from ninetoothed.dtypes import DType, PointerType
 from ninetoothed.expr import Expr, const, var
-from ninetoothed.guards import Edge, Guard
 from ninetoothed.ir.nodes import (
     Access,
     Apply,

@@ -67,11 +67,6 @@ class Program:
     free_names: tuple[FreeName, ...] = ()
     footprints: Any = field(default=None, compare=False, repr=False)
 
-    def __str__(self) -> str:
-        from ninetoothed.ir.printer import print_program
-
-        return print_program(self)
-
     def parameter(self, name: str) -> Parameter:
         """Return the parameter of a name."""
         return next(parameter for parameter in self.parameters if parameter.name == name)

@@ -13,9 +13,9 @@ import itertools
 from dataclasses import dataclass, field, replace
 
 from ninetoothed import ir
+from ninetoothed.arrangement.guards import Guard
 from ninetoothed.dtypes import PointerType
 from ninetoothed.expr import Expr, Facts, cdiv, const, var
-from ninetoothed.guards import Guard
 from ninetoothed.ir.rewriter import access_at
 from ninetoothed.language.primitive import Effect
 from ninetoothed.passes.operations import is_dot

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from ninetoothed import ir
-from ninetoothed.effects import has_effect
 from ninetoothed.ir import Block, For, If, Loop, Operation, Program, Value
 from ninetoothed.ir.dataflow import Dataflow
+from ninetoothed.ir.effects import has_effect
 
 
 def remove(program: Program) -> Program:

@@ -18,9 +18,9 @@ from collections.abc import Container, Iterator
 from dataclasses import dataclass, replace
 
 from ninetoothed import ir
+from ninetoothed.arrangement.guards import Guard
 from ninetoothed.dtypes import DType, PointerType, int1, int32
 from ninetoothed.expr import Expr, const, var
-from ninetoothed.guards import Guard
 from ninetoothed.passes.operations import compared
 from ninetoothed.passes.reduction_match import around, match
 from ninetoothed.passes.scheduled import Buffer, ScheduledProgram

@@ -20,8 +20,8 @@ from collections.abc import Container, Iterator
 from dataclasses import dataclass, replace
 
 from ninetoothed import ir
+from ninetoothed.arrangement.guards import Guard, unimplied
 from ninetoothed.expr import Expr, Facts, const, divisor, minimum, simplify, var
-from ninetoothed.guards import Guard, unimplied
 from ninetoothed.ir.lanes import with_lanes
 from ninetoothed.ir.rewriter import access_at
 from ninetoothed.passes.operations import is_dot, is_ordered

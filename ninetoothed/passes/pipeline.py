@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ninetoothed import ir
+from ninetoothed.ir.verify import verify
 from ninetoothed.passes import (
     blocked_summation,
     coarsening,
@@ -40,7 +41,6 @@ from ninetoothed.passes import (
 from ninetoothed.passes.scheduled import PassReport, ScheduledProgram
 from ninetoothed.passes.target import Target
 from ninetoothed.schedule import DataParallel, Persistent, Schedule, Sharing, SplitK, StreamK
-from ninetoothed.verify import verify
 
 Apply = Callable[[ScheduledProgram, Target, Schedule], ScheduledProgram | None]
 

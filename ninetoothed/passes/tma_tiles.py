@@ -17,9 +17,9 @@ from types import MappingProxyType
 from typing import Any
 
 from ninetoothed import ir
+from ninetoothed.arrangement.guards import Guard, unimplied
 from ninetoothed.dtypes import PointerType
 from ninetoothed.expr import Expr, Facts, divisor, is_nonnegative
-from ninetoothed.guards import Guard, unimplied
 from ninetoothed.ir.lanes import with_lanes
 from ninetoothed.passes.operations import are_apart
 from ninetoothed.passes.products import products

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from ninetoothed import ir
+from ninetoothed.arrangement.guards import Guard
 from ninetoothed.dtypes import DType, PointerType, int1
 from ninetoothed.expr import Expr, Facts, const, is_nonnegative, maximum, minimum, var
-from ninetoothed.guards import Guard
 from ninetoothed.ir.lanes import forwards
 from ninetoothed.ir.traversal import bottom_up
 

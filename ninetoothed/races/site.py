@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from ninetoothed import ir
+from ninetoothed.arrangement.guards import Guard
 from ninetoothed.expr import Expr, Facts, Range, simplify
-from ninetoothed.guards import Guard
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ninetoothed import ir
+from ninetoothed.arrangement.guards import Guard
 from ninetoothed.dtypes import PointerType
 from ninetoothed.expr import Expr, const, maximum, minimum, var
 from ninetoothed.expr.algebra import build, of_atom
-from ninetoothed.guards import Guard
 from ninetoothed.ir.dataflow import Dataflow
 from ninetoothed.language.primitive import Effect
 from ninetoothed.races.integers import Integers, moved_lanes

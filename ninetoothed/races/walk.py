@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from ninetoothed import ir
+from ninetoothed.arrangement.guards import Guard
 from ninetoothed.dtypes import PointerType
 from ninetoothed.expr import Expr, Range, cdiv, const, is_nonnegative, var
-from ninetoothed.guards import Guard
 from ninetoothed.language.primitive import Effect
 from ninetoothed.races.integers import Integers
 from ninetoothed.races.site import Site

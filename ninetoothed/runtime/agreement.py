@@ -14,12 +14,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ninetoothed.arrangement.symbol import leaves_of
+from ninetoothed.arrangement.tiling import Tiling, cut_alike
 from ninetoothed.definition import KernelDefinition
 from ninetoothed.errors import SizeError
 from ninetoothed.expr import const
 from ninetoothed.expr.sizes import evaluate
-from ninetoothed.symbol import leaves_of
-from ninetoothed.tiling import Tiling, cut_alike
 
 if TYPE_CHECKING:
     from ninetoothed.runtime.specialise_plan import SpecialisationPlan

@@ -17,10 +17,10 @@ from typing import Any
 import torch
 
 from ninetoothed import dtypes
+from ninetoothed.arrangement.symbol import as_int
 from ninetoothed.definition import KernelDefinition, KernelParameter
 from ninetoothed.errors import ArgumentError, ArgumentTypeError
 from ninetoothed.runtime import private
-from ninetoothed.symbol import as_int
 from ninetoothed.wording import near
 
 # Bytes by which addresses of tensors are divisible, or not: the variants differ.

@@ -14,14 +14,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from ninetoothed.arrangement import Size, Step
+from ninetoothed.arrangement.metaops import paddings
+from ninetoothed.arrangement.tiling import squeezed
+from ninetoothed.arrangement.value import Size, Step
 from ninetoothed.definition import KernelDefinition, KernelParameter
 from ninetoothed.errors import SizeError
 from ninetoothed.expr import Expr, as_expr
 from ninetoothed.expr.sizes import evaluate
-from ninetoothed.metaops import paddings
 from ninetoothed.runtime.arguments import problem
-from ninetoothed.tiling import squeezed
 
 
 @dataclass(frozen=True)

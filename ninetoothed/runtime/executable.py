@@ -20,9 +20,9 @@ from ninetoothed.passes import Target
 from ninetoothed.passes.report import dump
 from ninetoothed.runtime.aliasing import Pair, pairs
 from ninetoothed.runtime.arguments import BoundCall, is_read_by_host
-from ninetoothed.runtime.build import assembler, descriptors
-from ninetoothed.runtime.build.compile import CompiledKernel, LoadedKernel, UnsoundCodeError, compile_kernel
-from ninetoothed.runtime.build.target import target_of
+from ninetoothed.runtime.compilation import assembler, descriptors
+from ninetoothed.runtime.compilation.compile import CompiledKernel, LoadedKernel, UnsoundCodeError, compile_kernel
+from ninetoothed.runtime.compilation.target import target_of
 from ninetoothed.runtime.launch_steps import LaunchPlan
 from ninetoothed.runtime.missing import tell
 from ninetoothed.runtime.selection.problem import COARSENED_WARPS, aligned_tensors

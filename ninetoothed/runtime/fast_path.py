@@ -50,8 +50,8 @@ import torch
 from ninetoothed.runtime import private
 from ninetoothed.runtime.aliasing import reach
 from ninetoothed.runtime.arguments import ALIGNMENT
-from ninetoothed.runtime.build.compile import LoadedKernel
-from ninetoothed.runtime.build.descriptors import DescriptorTable
+from ninetoothed.runtime.compilation.compile import LoadedKernel
+from ninetoothed.runtime.compilation.descriptors import DescriptorTable
 from ninetoothed.runtime.executable import CpuExecutable, Executable, GpuExecutable
 from ninetoothed.runtime.launch_steps import CopyStep, LaunchPlan, View
 from ninetoothed.runtime.workspace import Allocation, Workspace

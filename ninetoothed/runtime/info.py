@@ -11,7 +11,7 @@ import torch
 
 from ninetoothed import distribution
 from ninetoothed.runtime import missing, private, private_triton
-from ninetoothed.runtime.build import assembler, descriptors, disk_cache, gluon
+from ninetoothed.runtime.compilation import assembler, descriptors, disk_cache, gluon
 from ninetoothed.runtime.selection import machine
 
 PACKAGES = ("triton", "transformers", "numpy", "nvidia-cuda-nvcc")

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from ninetoothed.arrangement import Size
+from ninetoothed.arrangement.symbol import Symbol, plain_name
+from ninetoothed.arrangement.value import Size
 from ninetoothed.definition import KernelDefinition, KernelParameter
 from ninetoothed.errors import ArgumentError
 from ninetoothed.expr import as_expr
 from ninetoothed.expr.sizes import power_below
 from ninetoothed.runtime.arguments import BoundCall, problem
-from ninetoothed.symbol import Symbol, plain_name
 
 if TYPE_CHECKING:
     from ninetoothed.runtime.specialise_plan import SpecialisationPlan

@@ -20,6 +20,7 @@ from typing import Any
 import torch
 
 from ninetoothed import dtypes
+from ninetoothed.arrangement.symbol import plain_name
 from ninetoothed.dtypes import DType
 from ninetoothed.expr import Expr, as_expr, var
 from ninetoothed.expr.sizes import power_above
@@ -27,7 +28,6 @@ from ninetoothed.runtime.arguments import ALIGNMENT, BoundCall, is_read_by_host
 from ninetoothed.runtime.specialise_plan import SpecialisationPlan
 from ninetoothed.schedule import Schedule
 from ninetoothed.specialisation import ArgumentClass, Specialisation
-from ninetoothed.symbol import plain_name
 
 # Elements that make a vector of 16 bytes, of 16 bits each.
 VECTOR = 8

@@ -15,14 +15,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from ninetoothed.arrangement import Arrangement, Size
+from ninetoothed.arrangement.metaops import index_map
+from ninetoothed.arrangement.symbol import Symbol, leaves_of, plain_name
+from ninetoothed.arrangement.tiling import Tiling, cut_alike
+from ninetoothed.arrangement.value import Arrangement, Size
 from ninetoothed.definition import KernelDefinition, KernelParameter
 from ninetoothed.expr import as_expr, var
-from ninetoothed.metaops import index_map
 from ninetoothed.runtime.arguments import role_of
 from ninetoothed.runtime.conditions import SizeCondition, conditions_of
-from ninetoothed.symbol import Symbol, leaves_of, plain_name
-from ninetoothed.tiling import Tiling, cut_alike
 
 
 @dataclass(frozen=True)

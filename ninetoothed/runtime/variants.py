@@ -12,15 +12,15 @@ import torch
 
 from ninetoothed import dtypes, frontend, ir, passes
 from ninetoothed.definition import KernelDefinition
-from ninetoothed.effects import stored, touched
 from ninetoothed.errors import ResourceError, SizeError
 from ninetoothed.free_names import FreeName
+from ninetoothed.ir.effects import stored, touched
 from ninetoothed.passes import support
 from ninetoothed.passes.report import dump
 from ninetoothed.races import Footprints
 from ninetoothed.runtime import specialise
 from ninetoothed.runtime.arguments import BoundCall
-from ninetoothed.runtime.build.target import target_of
+from ninetoothed.runtime.compilation.target import target_of
 from ninetoothed.runtime.private import matmul_precision
 from ninetoothed.runtime.requirements import answered, check_races, check_requirements, is_met
 from ninetoothed.runtime.selection import ranking

@@ -32,7 +32,7 @@ from ninetoothed.runtime.private import count_dispatch_modes
 from ninetoothed.runtime.workspace import lending, zeros_to_lend
 
 from ..modules.overrides import are_overridden
-from ..modules.swap import REPLACEMENTS
+from ..modules.replacements import REPLACEMENTS
 from . import step_masks
 from .attention_interface import LENGTHS
 from .step_caches import StepCache, memory_of, unlike_static

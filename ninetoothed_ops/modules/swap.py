@@ -19,36 +19,17 @@ from torch.nn.utils.parametrize import ParametrizationList, is_parametrized
 from ninetoothed.errors import ArgumentTypeError, NineToothedError
 
 from . import (
-    activations,
-    attention,
     conv2d,
     decoder_layer,
-    layer_norm,
-    linear,
-    rms_norm,
 )
 from .joint import JointProjection, join_all, separate
+from .replacements import REPLACEMENTS, RULES, Rule
 from .residual import unlink
 from .rotary_module import NTRotary
 from .share import TABLES, Share, of_flops, of_weights, own_parameters
-from .substitute import Substitute, kind_of, substitute
+from .substitute import kind_of, substitute
 
-# What to put in a module's place, perhaps with the reason why it is not more than a part; or why it is left alone.
-Verdict = type[nn.Module] | tuple[type[nn.Module], str] | str | None
-Rule = Callable[[nn.Module], Verdict]
 Filter = Callable[[nn.Module, str], bool]
-
-REPLACEMENTS = (
-    linear.NTLinear,
-    conv2d.NTConv2d,
-    rms_norm.NTRMSNorm,
-    layer_norm.NTLayerNorm,
-    activations.NTSiLU,
-    activations.NTActivation,
-    Substitute,
-)
-KINDS = linear, conv2d, rms_norm, layer_norm, activations, attention
-RULES: tuple[Rule, ...] = tuple(each.replacement for each in KINDS)
 
 
 class SwapError(NineToothedError, RuntimeError):

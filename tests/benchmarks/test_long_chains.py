@@ -7,7 +7,7 @@ import ninetoothed
 from benchmarks import long_chains
 from benchmarks.trust.chains import Dense
 from ninetoothed import Tensor
-from ninetoothed.arrangement import Arrangement
+from ninetoothed.arrangement.value import Arrangement
 
 STEPS = 32
 

@@ -9,7 +9,7 @@ import ninetoothed
 import ninetoothed.language as ntl
 from ninetoothed import Tensor, block_size
 from ninetoothed.runtime import arguments, dispatch, executable, variants
-from ninetoothed.runtime.build.target import target_of
+from ninetoothed.runtime.compilation.target import target_of
 from ninetoothed.runtime.selection import machine
 
 try:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from ninetoothed.runtime.build import assembler
+from ninetoothed.runtime.compilation import assembler
 
 
 @pytest.fixture(autouse=True)

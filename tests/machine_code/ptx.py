@@ -2,7 +2,7 @@
 
 import re
 
-from ninetoothed.runtime.build import ptx
+from ninetoothed.runtime.compilation import ptx
 from tests.machine_code.code import Code, Instruction, Wgmma
 
 _WGMMA = re.compile(r"wgmma\.mma_async\.\S*\.m(\d+)n(\d+)k(\d+)\.")

@@ -6,8 +6,8 @@ import subprocess
 import pytest
 
 from ninetoothed.runtime import dispatch, executable, missing
-from ninetoothed.runtime.build import assembler, ptx
-from ninetoothed.runtime.build.compile import UnsoundCodeError
+from ninetoothed.runtime.compilation import assembler, ptx
+from ninetoothed.runtime.compilation.compile import UnsoundCodeError
 from ninetoothed.runtime.selection import machine
 from tests.machine_code import attention, sass
 from tests.machine_code.faults import faults
@@ -112,7 +112,7 @@ def test_a_kernel_whose_ptx_cannot_be_read_does_without_wgmma(text, bundled, mon
         return original(kernel, chosen)
 
     original = executable.compile_kernel.__globals__["triton_cache"]._assembled
-    monkeypatch.setattr("ninetoothed.runtime.build.triton_cache._assembled", unread)
+    monkeypatch.setattr("ninetoothed.runtime.compilation.triton_cache._assembled", unread)
     if text is not None:
         broken = {"all": lambda found: {}["it"], "?": lambda found: ptx._function(f"\n{{\n{text}\n}}")}[text]
         monkeypatch.setattr(ptx, "functions", broken)

@@ -79,8 +79,8 @@ ADDED = {
         "ninetoothed/passes/pipeline.py": ("    row_halves,\n", "    row_halves,\n    same_operands,\n"),
     },
     "A meta-operation": {
-        "ninetoothed/metaops.py": ("def flatten(", SHAPE_RULE),
-        "ninetoothed/tensor.py": ("    @tells_mistakes\n    def flatten(", METHOD),
+        "ninetoothed/arrangement/metaops.py": ("def flatten(", SHAPE_RULE),
+        "ninetoothed/arrangement/tensor.py": ("    @tells_mistakes\n    def flatten(", METHOD),
     },
     "A GPU": {
         "ninetoothed/runtime/selection/machine.py": (
@@ -92,9 +92,9 @@ ADDED = {
 # More replacements in the same files.
 MORE = (
     ("ninetoothed/passes/pipeline.py", "PORTABLE = (\n", "PORTABLE = (\n" + LINE),
-    ("ninetoothed/metaops.py", '        case "flatten":  #', INDEX_RULE + "  #"),
+    ("ninetoothed/arrangement/metaops.py", '        case "flatten":  #', INDEX_RULE + "  #"),
     (
-        "ninetoothed/metaops.py",
+        "ninetoothed/arrangement/metaops.py",
         '        case "flatten":\n            start, end = step.arguments\n            return',
         FOLLOWED,
     ),

@@ -22,7 +22,7 @@ from ninetoothed.backends.triton.analysis import ROOT, analyse
 from ninetoothed.backends.triton.context import Dialect, EmitContext
 from ninetoothed.backends.triton.kernel import Emitted, argument_names, argument_of, descriptor_of
 from ninetoothed.backends.triton.names import NameTable
-from ninetoothed.effects import touched
+from ninetoothed.ir.effects import touched
 from ninetoothed.passes import ScheduledProgram, Target
 from ninetoothed.passes.operations import is_dot
 from ninetoothed.passes.row_halves import HALF, HALVES

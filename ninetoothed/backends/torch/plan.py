@@ -12,13 +12,13 @@ from typing import Any
 import torch
 
 from ninetoothed import ir
+from ninetoothed.arrangement.guards import Guard
 from ninetoothed.backends.torch import forms
 from ninetoothed.backends.torch.algebra import evaluate
 from ninetoothed.backends.torch.evaluation_order import EvaluationOrder, make_order
 from ninetoothed.dtypes import PointerType
-from ninetoothed.effects import stored
 from ninetoothed.expr import Expr
-from ninetoothed.guards import Guard
+from ninetoothed.ir.effects import stored
 from ninetoothed.language.primitive import Effect
 
 # Elements of the largest tile value over a slice of programs: a few of them fit a CPU's cache, and a pass over

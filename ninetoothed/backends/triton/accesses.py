@@ -6,6 +6,7 @@ import ast
 from dataclasses import replace
 
 from ninetoothed import ir
+from ninetoothed.arrangement.guards import Guard, unimplied
 from ninetoothed.backends.triton import barriers, descriptors, syntax
 from ninetoothed.backends.triton.analysis import guard_key
 from ninetoothed.backends.triton.context import EmitContext, ValueText
@@ -13,7 +14,6 @@ from ninetoothed.backends.triton.functions.values import exact, materialise, uni
 from ninetoothed.backends.triton.integers import terms
 from ninetoothed.backends.triton.tiles import Summand, TilePrinter
 from ninetoothed.expr import Expr, const
-from ninetoothed.guards import Guard, unimplied
 
 
 def load(context: EmitContext, operation: ir.Load) -> ValueText:

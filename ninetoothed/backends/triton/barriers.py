@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ninetoothed import ir
+from ninetoothed.arrangement.guards import Guard
 from ninetoothed.backends.triton import syntax
 from ninetoothed.backends.triton.analysis import guard_key
 from ninetoothed.backends.triton.context import EmitContext
-from ninetoothed.effects import stored
 from ninetoothed.expr import Expr, const
-from ninetoothed.guards import Guard
+from ninetoothed.ir.effects import stored
 from ninetoothed.passes.operations import are_apart
 
 # Stands for the access of a store in another round; None for that of one through pointers.

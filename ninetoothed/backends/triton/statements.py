@@ -18,8 +18,8 @@ from ninetoothed.backends.triton.variables import (
     target,
     targets_of,
 )
-from ninetoothed.effects import has_effect
 from ninetoothed.expr import const
+from ninetoothed.ir.effects import has_effect
 from ninetoothed.language.primitive import Effect
 from ninetoothed.passes.operations import is_dot
 

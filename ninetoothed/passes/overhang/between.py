@@ -10,8 +10,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ninetoothed import ir
+from ninetoothed.arrangement.guards import Edge
 from ninetoothed.expr import Facts, const, simplify
-from ninetoothed.guards import Edge
 from ninetoothed.ir.lanes import with_lanes
 from ninetoothed.passes.overhang.edges import BoundEdge
 from ninetoothed.passes.overhang.tiles import TrackedTile, distinct

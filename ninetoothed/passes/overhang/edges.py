@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ninetoothed import ir
+from ninetoothed.arrangement.guards import Edge
 from ninetoothed.expr import Expr, Facts, condition, const, is_nonnegative, maximum, minimum, simplify, var
-from ninetoothed.guards import Edge
 from ninetoothed.ir.lanes import Told
 
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ninetoothed import ir
-from ninetoothed.effects import has_effect
 from ninetoothed.expr import Expr, Facts, simplify
 from ninetoothed.ir.dataflow import Dataflow
+from ninetoothed.ir.effects import has_effect
 from ninetoothed.ir.lanes import backwards, with_lanes
 from ninetoothed.passes.overhang import edges
 

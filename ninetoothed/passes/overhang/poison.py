@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ninetoothed import dtypes, ir
+from ninetoothed.arrangement.guards import Edge
 from ninetoothed.expr import const
-from ninetoothed.guards import Edge
 from ninetoothed.ir import Value
 from ninetoothed.passes.overhang.edges import BoundEdge
 from ninetoothed.passes.overhang.tiles import TrackedTile

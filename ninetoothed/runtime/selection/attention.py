@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from ninetoothed.expr.sizes import evaluate, power_above, power_below
-from ninetoothed.runtime.build import gluon
+from ninetoothed.runtime.compilation import gluon
 from ninetoothed.runtime.selection.machine import Machine
 from ninetoothed.runtime.selection.pattern import AttentionPattern
 from ninetoothed.runtime.selection.problem import RESERVED, TuningProblem

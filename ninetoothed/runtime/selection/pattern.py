@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from ninetoothed import ir
-from ninetoothed.arrangement import Arrangement
+from ninetoothed.arrangement.value import Arrangement
 from ninetoothed.definition import KernelDefinition
 from ninetoothed.expr import Expr, FloorDiv, Max, Min, as_expr, const
 from ninetoothed.frontend.values import origin

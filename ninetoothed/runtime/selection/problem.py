@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+from ninetoothed.arrangement.symbol import Symbol, plain_name
 from ninetoothed.definition import KernelDefinition
 from ninetoothed.expr.sizes import evaluate, power_above
 from ninetoothed.runtime.selection.pattern import LoadedTile, Pattern, pattern_of
 from ninetoothed.runtime.sizes import within
 from ninetoothed.schedule import Schedule
 from ninetoothed.specialisation import Specialisation
-from ninetoothed.symbol import Symbol, plain_name
 
 # The warps of a program that does the work of several.
 COARSENED_WARPS = 4

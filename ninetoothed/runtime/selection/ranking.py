@@ -11,6 +11,7 @@ import math
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 
+from ninetoothed.arrangement.symbol import Symbol
 from ninetoothed.definition import KernelDefinition
 from ninetoothed.expr.sizes import power_above, power_below
 from ninetoothed.runtime.selection.attention import attentions
@@ -22,7 +23,6 @@ from ninetoothed.runtime.selection.rows import lanewise, on_cpu
 from ninetoothed.runtime.sizes import within
 from ninetoothed.schedule import DataParallel, Schedule
 from ninetoothed.specialisation import Specialisation
-from ninetoothed.symbol import Symbol
 
 # The number of combinations of block sizes that are looked at where none of those preferred fits the sizes of a call.
 MOST_VARIED = 4096

@@ -24,7 +24,7 @@ from ninetoothed.definition import KernelDefinition
 from ninetoothed.errors import CompilationError, NineToothedError
 from ninetoothed.runtime import arguments, executable, variants
 from ninetoothed.runtime.arguments import BoundCall
-from ninetoothed.runtime.build import assembler, disk_cache
+from ninetoothed.runtime.compilation import assembler, disk_cache
 from ninetoothed.runtime.fast_path import unguarded
 from ninetoothed.runtime.selection.machine import Machine
 from ninetoothed.runtime.selection.measuring import Clock, compile_all, fastest, preserved

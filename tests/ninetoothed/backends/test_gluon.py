@@ -14,7 +14,7 @@ from ninetoothed import Tensor
 from ninetoothed.backends.gluon.form import COPIES, NAMES, TMA
 from ninetoothed.errors import CompilationError
 from ninetoothed.runtime import arguments, dispatch, executable, variants
-from ninetoothed.runtime.build import assembler, gluon, ptx as read_ptx
+from ninetoothed.runtime.compilation import assembler, gluon, ptx as read_ptx
 from ninetoothed.runtime.selection import machine
 from ninetoothed_ops.kernels import sdpa
 from ninetoothed_ops.kernels.attention import blocks, rows

@@ -9,10 +9,10 @@ import ninetoothed
 import ninetoothed.language as ntl
 from benchmarks.trust.chains import apply, random_chain
 from ninetoothed import Tensor, dtypes, ir
+from ninetoothed.arrangement.guards import Guard
+from ninetoothed.arrangement.lowering import lower
 from ninetoothed.backends.torch import forms, plan
 from ninetoothed.expr import Facts, const, var
-from ninetoothed.guards import Guard
-from ninetoothed.lowering import lower
 from tests.ninetoothed.backends.torch_programs import access, execute, parameter, rows, tile, value
 
 F32 = dtypes.float32

@@ -3,9 +3,9 @@
 import torch
 
 from ninetoothed import dtypes, ir
+from ninetoothed.arrangement.guards import Guard
 from ninetoothed.backends.torch import run
 from ninetoothed.expr import Facts, as_expr, const, var
-from ninetoothed.guards import Guard
 
 LOCATION = ir.SourceLocation("kernel.py", 7, 4, "    output = input")
 

@@ -3,8 +3,8 @@ import torch
 
 import ninetoothed
 from ninetoothed import ir
+from ninetoothed.arrangement.tensor import Tensor
 from ninetoothed.runtime.dispatch import program
-from ninetoothed.tensor import Tensor
 
 
 def pairs(x, y):

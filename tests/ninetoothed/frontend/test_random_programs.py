@@ -7,7 +7,7 @@ import torch
 from benchmarks.trust import programs
 from ninetoothed.backends.triton import emit
 from ninetoothed.runtime import dispatch
-from ninetoothed.runtime.build.compile import compile_kernel
+from ninetoothed.runtime.compilation.compile import compile_kernel
 from ninetoothed.runtime.selection import machine as devices
 from tests.conftest import needs_triton
 

@@ -93,7 +93,7 @@ grid program_0 < (x_size_0 + 63) // 64
         kernel = ninetoothed.make(blocked(16, 16, 16), product, tuple(Tensor(2) for _ in range(3)))
         program = after_passes(kernel, torch.zeros(40, 64), torch.zeros(64, 48), torch.zeros(40, 48))
         self.assertExpectedInline(
-            str(program),
+            ir.print_program(program),
             """\
 program product(
     a: f32[a_size_0, a_size_1] strides (a_stride_0, 1),

@@ -6,7 +6,7 @@ import torch
 
 import ninetoothed.language as ntl
 from ninetoothed import Tensor, ir, make
-from ninetoothed.verify import verify
+from ninetoothed.ir.verify import verify
 from tests.ninetoothed.ir.test_printer import after_passes
 
 

@@ -8,13 +8,13 @@ import torch
 import ninetoothed
 import ninetoothed.language as ntl
 from ninetoothed import Tensor, ir
+from ninetoothed.arrangement.guards import Guard
 from ninetoothed.backends import torch as evaluator
 from ninetoothed.expr import var
-from ninetoothed.guards import Guard
+from ninetoothed.ir.verify import verify
 from ninetoothed.passes.overlapped_products import overlap
 from ninetoothed.passes.row_halves import HALF, halve
 from ninetoothed.runtime import arguments, dispatch, variants
-from ninetoothed.verify import verify
 from ninetoothed_ops.kernels import mm, sdpa
 
 
@@ -86,7 +86,7 @@ def test_the_second_product_is_a_round_late():
     loops = [operation for operation in branch.then_body if isinstance(operation, ir.For)]
     assert len(loops) == 2
     for loop in loops:
-        lines = [str(operation) for operation in loop.body]
+        lines = [ir.print_operation(operation) for operation in loop.body]
         key, value = (next(line for line in lines if f"load {name}[" in line) for name in ("key", "value"))
         assert f"32 * {loop.variable} + lane_0" in key and f"32 * {loop.variable} + lane_0 - 32" in value
         products = [n for n, operation in enumerate(loop.body) if getattr(operation, "function", "") == "dot"]

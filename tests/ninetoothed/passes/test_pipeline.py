@@ -11,7 +11,7 @@ from ninetoothed import ir, passes
 from ninetoothed.backends.triton import emit
 from ninetoothed.passes import Pass, Target
 from ninetoothed.runtime import dispatch
-from ninetoothed.runtime.build.target import target_of
+from ninetoothed.runtime.compilation.target import target_of
 from ninetoothed.runtime.selection import machine
 from ninetoothed.schedule import DataParallel, Persistent, Schedule, SplitK, StreamK
 from ninetoothed_ops.kernels import mm, softmax

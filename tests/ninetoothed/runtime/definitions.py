@@ -1,8 +1,8 @@
 """Kernel definitions made by hand, for tests of the runtime that need no frontend."""
 
+from ninetoothed.arrangement.symbol import Symbol
+from ninetoothed.arrangement.tensor import Tensor
 from ninetoothed.definition import KernelDefinition, KernelParameter
-from ninetoothed.symbol import Symbol
-from ninetoothed.tensor import Tensor
 
 
 def define(*arranged, names="xyzuvw", touched=None, name="kernel", application=None):

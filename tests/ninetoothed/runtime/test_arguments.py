@@ -7,10 +7,10 @@ import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
+from ninetoothed.arrangement.symbol import Symbol
+from ninetoothed.arrangement.tensor import Tensor
 from ninetoothed.errors import ArgumentError, ArgumentTypeError
 from ninetoothed.runtime.arguments import BoundCall, bind, check, check_stored
-from ninetoothed.symbol import Symbol
-from ninetoothed.tensor import Tensor
 from tests.ninetoothed.runtime.definitions import define, elementwise
 
 X, Y, Z = (torch.zeros(5) for _ in range(3))

@@ -11,7 +11,7 @@ import ninetoothed
 from ninetoothed import Symbol, Tensor
 from ninetoothed.backends.triton import emit
 from ninetoothed.runtime import call_cache, dispatch, executable, private, workspace
-from ninetoothed.runtime.build.compile import LoadedKernel
+from ninetoothed.runtime.compilation.compile import LoadedKernel
 from ninetoothed.runtime.fast_path import FunctionBody, write_kernel
 from ninetoothed.runtime.selection.machine import H200
 from ninetoothed.schedule import Schedule, SplitK

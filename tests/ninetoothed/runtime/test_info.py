@@ -9,7 +9,7 @@ import torch
 
 from ninetoothed import __main__
 from ninetoothed.runtime import info, private
-from ninetoothed.runtime.build import assembler, descriptors, disk_cache, gluon
+from ninetoothed.runtime.compilation import assembler, descriptors, disk_cache, gluon
 from ninetoothed.runtime.selection import machine
 
 

@@ -18,7 +18,7 @@ from torch.overrides import TorchFunctionMode
 
 from ninetoothed.errors import ArgumentError, CompilationError, UnsupportedError
 from ninetoothed.runtime import fast_path, launch_plan, missing as names, private, private_triton
-from ninetoothed.runtime.build import assembler, descriptors, target, triton_cache
+from ninetoothed.runtime.compilation import assembler, descriptors, target, triton_cache
 from ninetoothed.runtime.dispatch import Launcher
 from ninetoothed.runtime.executable import GpuExecutable
 from ninetoothed.runtime.selection.machine import H200
@@ -442,7 +442,7 @@ def test_triton_tells_what_a_compilation_depends_on(monkeypatch):
     from triton import knobs
 
     from ninetoothed.backends.triton import emit
-    from ninetoothed.runtime.build import compile as build
+    from ninetoothed.runtime.compilation import compile as build
     from ninetoothed.runtime.dispatch import launcher_of
     from ninetoothed_ops.kernels import silu
 

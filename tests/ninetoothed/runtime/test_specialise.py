@@ -2,6 +2,8 @@ import pytest
 import torch
 
 from ninetoothed import dtypes
+from ninetoothed.arrangement.symbol import Symbol
+from ninetoothed.arrangement.tensor import Tensor
 from ninetoothed.errors import ArgumentError
 from ninetoothed.expr import const, var
 from ninetoothed.runtime.arguments import BoundCall
@@ -11,8 +13,6 @@ from ninetoothed.runtime.specialise import specialise, with_schedule
 from ninetoothed.runtime.specialise_plan import SpecialisationPlan
 from ninetoothed.schedule import Schedule, in_parts
 from ninetoothed.specialisation import Specialisation
-from ninetoothed.symbol import Symbol
-from ninetoothed.tensor import Tensor
 from tests.ninetoothed.products import blocked
 from tests.ninetoothed.runtime.definitions import BLOCK, define, elementwise
 

@@ -8,11 +8,11 @@ import torch
 
 import ninetoothed
 from ninetoothed import Tensor, block_size
+from ninetoothed.arrangement.symbol import Symbol
 from ninetoothed.runtime import dispatch, executable
-from ninetoothed.runtime.build.compile import compile_kernel
+from ninetoothed.runtime.compilation.compile import compile_kernel
 from ninetoothed.runtime.selection import machine
 from ninetoothed.runtime.specialise_plan import source_dimensions
-from ninetoothed.symbol import Symbol
 from ninetoothed_ops.kernels import long_rows, mm, rms_norm, silu, softmax
 from tests.conftest import needs_triton
 from tests.ninetoothed.runtime.definitions import BLOCK

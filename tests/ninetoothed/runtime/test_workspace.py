@@ -10,7 +10,7 @@ import torch
 
 from ninetoothed.backends.triton import emit
 from ninetoothed.runtime import dispatch, workspace
-from ninetoothed.runtime.build.compile import LoadedKernel
+from ninetoothed.runtime.compilation.compile import LoadedKernel
 from ninetoothed.runtime.fast_path import FunctionBody, with_workspace, write_kernel
 from ninetoothed.runtime.selection.machine import H200
 from ninetoothed.runtime.workspace import Semaphores

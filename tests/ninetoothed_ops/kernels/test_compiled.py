@@ -5,7 +5,7 @@ import re
 import pytest
 import torch
 
-from ninetoothed.runtime.build import assembler
+from ninetoothed.runtime.compilation import assembler
 from ninetoothed.runtime.selection import machine
 from ninetoothed_ops.kernels import sdpa
 from tests.ninetoothed_ops.kernels import calls

@@ -14,8 +14,8 @@ from torch import nn
 from torch.overrides import TorchFunctionMode
 
 from ninetoothed_ops.modules import NTLinear, swap_modules
+from ninetoothed_ops.modules.replacements import REPLACEMENTS
 from ninetoothed_ops.modules.substitute import Substitute
-from ninetoothed_ops.modules.swap import REPLACEMENTS
 from tests.conftest import DEVICE
 from tests.ninetoothed_ops.recorder import Recorder
 

@@ -10,7 +10,7 @@ import torch
 import ninetoothed
 import ninetoothed_ops
 from ninetoothed.errors import ArgumentError, UnsupportedError
-from ninetoothed.runtime.build.target import target_of
+from ninetoothed.runtime.compilation.target import target_of
 from ninetoothed.runtime.selection import machine
 from ninetoothed_ops.kernels import mm
 

@@ -10,7 +10,8 @@ import pytest
 import torch
 
 import ninetoothed
-from ninetoothed import Tensor, block_size, symbol
+from ninetoothed import Tensor, block_size
+from ninetoothed.arrangement import symbol
 from ninetoothed.errors import ArgumentError, ResourceError
 from ninetoothed.runtime import arguments, dispatch, executable
 from ninetoothed.runtime.selection import machine, measuring, tuning

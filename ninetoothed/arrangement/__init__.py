@@ -1,0 +1,1 @@
+"""Arrangements: symbolic sizes, meta-operations and the index maps that they are."""
