@@ -53,7 +53,7 @@ class Launcher:
     """Launch one kernel, and remember what its calls led to. Copies and pickles start with nothing remembered.
 
     On CUDA tensors the kernel is launched on their device, on its current stream, without a synchronisation; on other
-    tensors the PyTorch backend runs it. Errors are raised before anything is launched: see `arguments`, `specialise`.
+    tensors a host's backend runs it. Errors are raised before anything is launched: see `arguments`, `specialise`.
     """
 
     def __init__(self, definition: KernelDefinition):

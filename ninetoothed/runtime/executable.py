@@ -12,7 +12,7 @@ from typing import ClassVar
 import torch
 
 from ninetoothed import passes
-from ninetoothed.backends import gluon, torch as evaluator, triton
+from ninetoothed.backends import gluon, triton
 from ninetoothed.definition import KernelDefinition
 from ninetoothed.errors import CompilationError, ResourceError
 from ninetoothed.free_names import FreeName
@@ -23,6 +23,7 @@ from ninetoothed.runtime.arguments import BoundCall, is_read_by_host
 from ninetoothed.runtime.compilation import assembler, descriptors
 from ninetoothed.runtime.compilation.compile import CompiledKernel, LoadedKernel, UnsoundCodeError, compile_kernel
 from ninetoothed.runtime.compilation.target import target_of
+from ninetoothed.runtime.hosts import Run, host_of
 from ninetoothed.runtime.launch_steps import LaunchPlan
 from ninetoothed.runtime.missing import tell
 from ninetoothed.runtime.selection.problem import COARSENED_WARPS, aligned_tensors
@@ -35,10 +36,10 @@ NOT_OVERLAPPED = "its products do not overlap with what lies between them"
 
 @dataclass(frozen=True)
 class CpuExecutable:
-    """A run of the PyTorch backend."""
+    """A run of a host's backend."""
 
     definition: KernelDefinition
-    prepared: evaluator.Prepared
+    prepared: Run
     names: tuple[str, ...]
     integers: Mapping[str, int]
     precision: str | None
@@ -48,8 +49,9 @@ class CpuExecutable:
     is_replayable: ClassVar[bool] = False
 
     @staticmethod
-    def compile(definition: KernelDefinition, variant: TracedVariant) -> evaluator.Prepared:
-        return evaluator.prepare(variant.program)
+    def compile(definition: KernelDefinition, variant: TracedVariant) -> Run:
+        """Prepare a variant, which may be one for a GPU, for a host."""
+        return (variant.selection.host or host_of("cpu")).prepare(variant.program)
 
     @classmethod
     def of(cls, definition: KernelDefinition, variant: Variant, call: BoundCall, integers: Mapping[str, int], device):

@@ -21,6 +21,7 @@ from ninetoothed.races import Footprints
 from ninetoothed.runtime import specialise
 from ninetoothed.runtime.arguments import BoundCall
 from ninetoothed.runtime.compilation.target import target_of
+from ninetoothed.runtime.hosts import Host, host_of
 from ninetoothed.runtime.private import matmul_precision
 from ninetoothed.runtime.requirements import answered, check_races, check_requirements, is_met
 from ninetoothed.runtime.selection import ranking
@@ -140,7 +141,7 @@ class VariantCache:
         """Find the class of a checked call, and the schedule that the class gets, unless one is given."""
         values = measure(plan, call)
         specialisation = specialise.specialise(plan, call, values, device)
-        choices = self._choices_of(plan, specialisation, values, gpu)
+        choices = self._choices_of(plan, specialisation, values, gpu or host_of(device.type))
         return choices.fit(schedule, values) if schedule else choices.choose(values)
 
     def best(
@@ -179,14 +180,15 @@ class VariantCache:
                 return selection, variant
 
     def _choices_of(
-        self, plan: SpecialisationPlan, specialisation: Specialisation, values: Mapping[str, int], gpu: Machine | None
+        self, plan: SpecialisationPlan, specialisation: Specialisation, values: Mapping[str, int], place: Machine | Host
     ) -> Choices:
         """Find or make the choices of a call. Sizes are rounded up, so that calls of one class get the same."""
         exact = specialisation.numbers
         names = plan.sizes & values.keys()
         sizes = {name: exact.get(name, ranking.rounded(values[name])) for name in names}
-        key = (replace(specialisation, dot_precision=matmul_precision()), tuple(sorted(sizes.items())), gpu)
+        key = (replace(specialisation, dot_precision=matmul_precision()), tuple(sorted(sizes.items())), place)
         if key not in self._choices:
+            gpu = place if isinstance(place, Machine) else None
             ranked = ranking.candidates(plan.definition, key[0], sizes, gpu)
             self._choices[key] = Choices(plan, specialisation, key, ranked)
         return self._choices[key]
@@ -232,7 +234,7 @@ def _key(selection: Selection) -> tuple:
         for argument in selection.specialisation.arguments
         if argument.role == "constant"
     )
-    return selection.specialisation, selection.schedule, selection.gpu, constants
+    return selection.specialisation, selection.schedule, selection.gpu or selection.host, constants
 
 
 def _has_float32_dot(program: ir.Program) -> bool:

@@ -1,4 +1,4 @@
-"""A primitive, a pass, a meta-operation and a GPU are the files that ARCHITECTURE names: a copy gets one of each."""
+"""A backend, a primitive, a pass, a meta-operation and a GPU are what ARCHITECTURE names: a copy gets one of each."""
 
 import os
 import pathlib
@@ -62,8 +62,60 @@ METHOD = '''    @tells_mistakes
 
     @tells_mistakes
     def flatten('''
+BACKEND = '''"""Run programs in NumPy, one after the other, and say so."""
+
+import numpy as np
+
+from ninetoothed.expr.sizes import evaluate
+
+
+def prepare(program):
+    def run(arguments, integers):
+        print("by numbers:", program.name)
+        for place in np.ndindex(*(evaluate(size, integers) for size in program.grid)):
+            _run(program, arguments, {**integers, **dict(zip(program.axes, place))})
+
+    return run
+
+
+def _run(program, arguments, names):
+    values = {}
+    for operation in program.body:
+        read = [values[each] for each in getattr(operation, "operands", ())]
+        match type(operation).__name__, getattr(operation, "function", None):
+            case "Load", _:
+                values[operation.result] = np.full(operation.access.type.lanes, operation.access.other, np.float32)
+                for lane, place in _places(operation.access, names):
+                    values[operation.result][lane] = arguments[operation.access.parameter].numpy()[place]
+            case "Store", _:
+                for lane, place in _places(operation.access, names):
+                    arguments[operation.access.parameter].numpy()[place] = values[operation.value][lane]
+            case "Apply", "add":
+                values[operation.result] = read[0] + read[1]
+            case "Apply", "sum":
+                values[operation.result] = read[0].sum(operation.attribute("axis"))
+            case "Apply", "full":
+                values[operation.result] = np.full(operation.result.type.lanes, read[0])
+            case _:
+                raise NotImplementedError(operation)
+
+
+def _places(access, names):
+    """Yield the lanes in bounds, and where in the source they are."""
+    for lane in np.ndindex(*access.type.lanes):
+        own = {**names, **{each.name: lane[each.axis] for each in access.lanes}}
+        if all(0 <= evaluate(each.index, own) < evaluate(each.size, own) for each in access.guards):
+            yield lane, tuple(evaluate(index, own) for index in access.indices)
+'''
 # By what is added and its file, what is replaced (nothing: the file is new) and by what.
 ADDED = {
+    "A backend": {
+        "ninetoothed/backends/numbers/__init__.py": (None, BACKEND),
+        "ninetoothed/runtime/hosts.py": (
+            "HOSTS = (",
+            'HOSTS = (Host("numbers", numbers.prepare, frozenset(("cpu",))), ',
+        ),
+    },
     "A primitive": {
         "ninetoothed/language/functions/elementwise.py": ("@row\ndef floor(", ROW),
         "ninetoothed/language/primitives.py": ('_rows("floor ceil"', '_rows("floor ceil trunc"'),
@@ -91,6 +143,7 @@ ADDED = {
 }
 # More replacements in the same files.
 MORE = (
+    ("ninetoothed/runtime/hosts.py", "import torch\n", "import numbers, torch\n"),
     ("ninetoothed/passes/pipeline.py", "PORTABLE = (\n", "PORTABLE = (\n" + LINE),
     ("ninetoothed/arrangement/metaops.py", '        case "flatten":  #', INDEX_RULE + "  #"),
     (
@@ -107,7 +160,31 @@ import ninetoothed
 import ninetoothed.language as ntl
 from benchmarks.types.rows import rows
 from ninetoothed import Tensor
-from ninetoothed.runtime.selection import machine
+from ninetoothed.runtime import hosts
+
+
+def tiles(*tensors):
+    return tuple(tensor.tile((4,)) for tensor in tensors)
+
+
+def add(x, y, z):
+    z = x + y
+
+
+def rows_and_sums(x, y):
+    return x.tile((1, -1)), y.tile((1,))
+
+
+def total(x, y):
+    y = ntl.sum(x)
+
+
+x, y, z = torch.randn(2, 10), torch.randn(10), torch.full((10,), float("nan"))
+ninetoothed.make(tiles, add, (Tensor(1),) * 3)(x[0], y, z)
+assert torch.equal(z, x[0] + y)
+ninetoothed.make(rows_and_sums, total, (Tensor(2), Tensor(1)))(x, z[:2])
+torch.testing.assert_close(z[:2], x.sum(1))
+hosts.HOSTS = hosts.HOSTS[1:]
 
 
 def arrangement(x, y):
@@ -138,9 +215,12 @@ def named(part: str) -> set[str]:
 
 @pytest.mark.parametrize("part", ADDED)
 def test_the_files_are_those_that_are_named(part):
-    """Or they lie beside one that is: the file of a family, or the new one beside an example."""
+    """Or they lie beside one that is: the file of a family, or the new file or folder beside an example."""
     places = {path if path.endswith("/") else path.rpartition("/")[0] + "/" for path in named(part)}
-    assert all(file in named(part) or file.rpartition("/")[0] + "/" in places for file in ADDED[part])
+    folders = {path[:-1].rpartition("/")[0] for path in named(part) if path.endswith("/")}
+    for file in ADDED[part]:
+        folder = file.rpartition("/")[0]
+        assert file in named(part) or folder + "/" in places or folder.rpartition("/")[0] in folders, file
     assert not any(file in named(part) and not (ROOT / file).exists() for files in ADDED.values() for file in files)
 
 
@@ -157,9 +237,11 @@ def test_one_of_each(tmp_path):
         path = tmp_path / file
         text = path.read_text() if old is not None else ""
         assert old is None or old in text, (file, old)
+        path.parent.mkdir(exist_ok=True)
         path.write_text(text.replace(old, new, 1) if old is not None else new)
     script = tmp_path / "program.py"
     script.write_text(PROGRAM)
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
     done = subprocess.run([sys.executable, script], cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-3000:]
+    assert done.stdout.split("\n") == ["by numbers: add", "by numbers: total", ""]

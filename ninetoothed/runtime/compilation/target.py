@@ -14,7 +14,7 @@ from ninetoothed.runtime.selection.machine import Machine
 
 
 def target_of(gpu: Machine | None) -> Target:
-    """Describe a GPU to the passes; None is the CPU."""
+    """Describe a GPU to the passes; None is a host."""
     if gpu is None:
         return replace(CPU, poisons_overhang=_poisons_overhang())
     generation = gpu.generation

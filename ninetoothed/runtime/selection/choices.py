@@ -20,6 +20,7 @@ from ninetoothed.expr.sizes import evaluate
 from ninetoothed.runtime import specialise
 from ninetoothed.runtime.agreement import check_agreement
 from ninetoothed.runtime.conditions import check_conditions
+from ninetoothed.runtime.hosts import Host
 from ninetoothed.runtime.requirements import check_requirements
 from ninetoothed.runtime.selection.machine import Machine
 from ninetoothed.runtime.selection.ranking import varied
@@ -43,15 +44,23 @@ class Selection:
 
     @property
     def gpu(self) -> Machine | None:
-        """The GPU to compile for; None is the PyTorch backend."""
-        return self.choices.key[2]
+        """The GPU to compile for; None where a host's backend runs the call."""
+        place = self.choices.key[2]
+        return place if isinstance(place, Machine) else None
+
+    @property
+    def host(self) -> Host | None:
+        """The backend for tensors that are on no GPU."""
+        place = self.choices.key[2]
+        return place if isinstance(place, Host) else None
 
 
 @dataclass(eq=False)
 class Choices:
     """The schedules that a class of calls may get, the best first.
 
-    specialisation: what is known of the class. key: that with the precision of products, the sizes, rounded, the GPU.
+    specialisation: what is known of the class. key: that with the precision of products, the sizes, rounded, the GPU
+        or the backend of a host.
     rejected: those that need more of something than the GPU has, or that spill.
     learned: what tracing found that blocks must fulfil.
     is_settled: whether measuring has chosen the first.
@@ -59,7 +68,7 @@ class Choices:
 
     plan: SpecialisationPlan
     specialisation: Specialisation
-    key: tuple[Specialisation, tuple[tuple[str, int], ...], Machine | None]
+    key: tuple[Specialisation, tuple[tuple[str, int], ...], Machine | Host]
     schedules: tuple[Schedule, ...]
     rejected: set[Schedule] = field(default_factory=set)
     learned: tuple[ir.Requirement, ...] = ()

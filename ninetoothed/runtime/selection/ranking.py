@@ -45,7 +45,7 @@ def candidates(
 ) -> tuple[Schedule, ...]:
     """Return schedules for a class of calls in the order in which the formula prefers them; at least one.
 
-    sizes: those of the parameters by name, `rounded` unless they are constexpr. gpu: None for the PyTorch backend.
+    sizes: those of the parameters by name, `rounded` unless they are constexpr. gpu: None for tensors that are on none.
     """
     problem = TuningProblem(definition, specialisation, sizes)
     if gpu is None:
