@@ -65,7 +65,7 @@ class PrinterTest(expecttest.TestCase):
         tensors = (Tensor(1).tile((64,)), Tensor(1).tile((64,)), Tensor(0), Tensor(1).tile((64,)))
         x = torch.zeros(90, dtype=torch.float16)
         self.assertExpectedInline(
-            str(after_passes(make(add, *tensors), x, x, 0.5, x)),
+            ir.print_program(after_passes(make(add, *tensors), x, x, 0.5, x)),
             """\
 program add(
     x: f16[x_size_0] strides (1,),
@@ -122,7 +122,7 @@ multiples of 16: a_size_1, a_stride_0, b_size_1, b_stride_0, c_stride_0
     def test_branches_and_functions(self):
         kernel = make(branches, row(8), Tensor(0), Tensor(1).tile((1,)))
         self.assertExpectedInline(
-            str(after_passes(kernel, torch.zeros(8), 5, torch.zeros(1))),
+            ir.print_program(after_passes(kernel, torch.zeros(8), 5, torch.zeros(1))),
             """\
 program branches(
     x: f32[8] strides (1,),
@@ -167,7 +167,7 @@ grid program_0 < 1
         kernel = make(scattered, row(4), row(4), Tensor(shape=(4,), unique_indices=True).tile((4,)))
         indices = torch.zeros(4, dtype=torch.int64)
         self.assertExpectedInline(
-            str(after_passes(kernel, torch.zeros(4), indices, torch.zeros(4))),
+            ir.print_program(after_passes(kernel, torch.zeros(4), indices, torch.zeros(4))),
             """\
 program scattered(
     x: f32[4] strides (1,),
@@ -197,7 +197,7 @@ grid program_0 < 1
         x = torch.zeros(4)
         operations = ir.walk(after_passes(kernel, x, x, 2.0, x).body)
         self.assertExpectedInline(
-            "\n".join(map(str, operations)),
+            "\n".join(map(ir.print_operation, operations)),
             """\
 # z = x + alpha * y
 alpha: f32 = argument alpha
@@ -221,12 +221,11 @@ def test_overhang_before_its_pass():
         make(add, *2 * [Tensor(1).tile((64,))], Tensor(0), Tensor(1).tile((64,))),
         torch.zeros(90, dtype=torch.float16),
     )
-    before, after = str(traced(kernel, x, x, 0.5, x)), str(after_passes(kernel, x, x, 0.5, x))
+    before, after = ir.print_program(traced(kernel, x, x, 0.5, x)), ir.print_program(after_passes(kernel, x, x, 0.5, x))
     assert before.count(" (overhang past it)") == 3 and before.replace(" (overhang past it)", "") == after
 
 
 def test_equal_programs_have_equal_texts():
-    texts = {
-        str(after_passes(make(add, row(4), row(4), Tensor(0), row(4)), x, x, 2.0, x)) for x in 3 * [torch.zeros(4)]
-    }
+    x, kernel = torch.zeros(4), make(add, row(4), row(4), Tensor(0), row(4))
+    texts = {ir.print_program(after_passes(kernel, x, x, 2.0, x)) for _ in range(3)}
     assert len(texts) == 1
