@@ -108,7 +108,6 @@ distribution.warn_of_the_original()
 _NOT_OFFERED = {
     "build": "compiling ahead of time",
     "debugging": "simulating arrangements",
-    "visualization": "drawing arrangements",
 }
 
 

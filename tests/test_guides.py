@@ -4,7 +4,9 @@ import pathlib
 import re
 
 import pytest
+import triton
 
+from docs import gpus
 from tests import conftest
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -49,6 +51,18 @@ def test_names_in_tables_are_in_the_files_of_their_rows():
     assert len(found) > 50
     missing = [(path, name) for path, names in found for name in names if not re.search(rf"\b{name}\b", contents(path))]
     assert missing == []
+
+
+def test_the_page_on_gpus_is_current():
+    """It has every kernel and GPU; a few cells are compiled anew, with the Triton that it was written with."""
+    text = gpus.FILE.read_text()
+    table = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line[:1] == "|"]
+    assert table[0][1:] == [f"{each.name} ({each.target})" for each in gpus.GPUS]
+    assert [row[0].strip("`") for row in table[2:]] == list(gpus.NAMES)
+    if f"with Triton {triton.__version__};" in text:
+        cells = dict(zip(gpus.NAMES, table[2:], strict=True))
+        anew = [("softmax", each) for each in range(len(gpus.GPUS))] + [("mm", 1), ("sdpa_backward_query", 1)]
+        assert [gpus.cell(name, gpus.GPUS[i]) for name, i in anew] == [cells[name][i + 1] for name, i in anew]
 
 
 def test_quick_files_exist():

@@ -38,7 +38,7 @@ def test_all_names_are_there_and_in_order():
     assert [name for name in ninetoothed.__all__ if not hasattr(ninetoothed, name)] == []
 
 
-@pytest.mark.parametrize("name", ("build", "debugging", "visualization"))
+@pytest.mark.parametrize("name", ("build", "debugging"))
 def test_names_that_are_not_offered_yet(name):
     with pytest.raises(
         ninetoothed.UnsupportedError, match=rf"`ninetoothed.{name}` \(.*\) is not offered by this version"
