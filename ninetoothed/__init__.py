@@ -6,7 +6,7 @@ A kernel is an *arrangement*, meta-operations on symbolic tensors that cut and a
 
 from typing import TYPE_CHECKING
 
-from ninetoothed import distribution, language
+from ninetoothed import debugging, distribution, dtype, language, not_offered
 from ninetoothed.arrangement.evaluate import eval, subs
 from ninetoothed.arrangement.gradient import gradient_arrangement
 from ninetoothed.arrangement.symbol import Symbol, block_size
@@ -41,7 +41,6 @@ from ninetoothed.errors import (
     LoopVariableWarning,
     LostGradientWarning,
     NineToothedError,
-    NotOfferedError,
     RaceError,
     RaceWarning,
     ReorderedParametersWarning,
@@ -80,6 +79,8 @@ __all__ = [
     "__version__",
     "bfloat16",
     "block_size",
+    "debugging",
+    "dtype",
     "eval",
     "float16",
     "float32",
@@ -103,12 +104,7 @@ __all__ = [
 
 
 distribution.warn_of_the_original()
-
-# Modules of the language that this version lacks, and what they are for.
-_NOT_OFFERED = {
-    "build": "compiling ahead of time",
-    "debugging": "simulating arrangements",
-}
+not_offered.tell_of_imports()
 
 
 if TYPE_CHECKING:
@@ -118,6 +114,6 @@ else:  # To a type checker, a module with `__getattr__` would have any name.
     def __getattr__(name: str) -> str:
         if name == "__version__":
             return distribution.version() or "0+unknown"
-        if name in _NOT_OFFERED:
-            raise NotOfferedError(f"`ninetoothed.{name}` ({_NOT_OFFERED[name]}) is not offered by this version")
+        if (found := not_offered.error(name)) is not None:
+            raise found
         raise AttributeError(f"module 'ninetoothed' has no attribute {name!r}")

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from ninetoothed.arrangement.symbol import Symbol, plain_name
+from ninetoothed.arrangement.sizes import plain_name
+from ninetoothed.arrangement.symbol import Symbol
 from ninetoothed.arrangement.tiling import Tilings, tilings
 from ninetoothed.arrangement.value import Arrangement, SourceTensor
 

@@ -175,6 +175,10 @@ class NotOfferedError(UnsupportedError, AttributeError):
     """A name of the language that this version lacks; an AttributeError too, so that `hasattr` is False."""
 
 
+class NotOfferedImportError(UnsupportedError, ImportError):
+    """A module of the original implementation that this one does not have."""
+
+
 def shortened(error: NineToothedError) -> NineToothedError:
     """Drop the package's frames from an error's traceback: they tell a user nothing about a mistake.
 

@@ -208,12 +208,12 @@ def make(
 
 
 @overload
-def jit(function: Application, **options: Any) -> Kernel: ...
+def jit(func: Application, **options: Any) -> Kernel: ...
 
 
 @overload
 def jit(
-    function: None = None,
+    func: None = None,
     *,
     caller: str = "torch",
     kernel_name: str | None = None,
@@ -222,16 +222,19 @@ def jit(
     num_stages: Choice = None,
     max_num_configs: int | None = None,
     tune: bool = False,
+    _prettify: bool = False,
 ) -> Callable[[Application], Kernel]: ...
 
 
 @shortens_tracebacks
 @tells_mistakes
-def jit(function: Application | None = None, **options: Any) -> Kernel | Callable[[Application], Kernel]:
+def jit(
+    func: Application | None = None, *, _prettify: bool = False, **options: Any
+) -> Kernel | Callable[[Application], Kernel]:
     """Make a kernel of a function whose parameters are annotated with arranged tensors; its body is the application.
 
     Use it bare, or with the options of `make`. A type checker takes such annotations for types: docs/language.md names
-    the setting that tells it not to.
+    the setting that tells it not to. `_prettify` is without effect: what is emitted is readable anyway.
 
     Raises `ArrangementError` for a parameter that is annotated with anything else, and what `make` raises.
 
@@ -245,22 +248,22 @@ def jit(function: Application | None = None, **options: Any) -> Kernel | Callabl
     >>> y
     tensor([2., 2., 2.])
     """
-    if function is None:
-        return lambda function: jit(function, **options)
-    if not callable(function):
-        raise ArrangementError(f"`jit` is given {brief(function)}; write it above a function, as `@ninetoothed.jit`")
-    annotations = _annotations(function)
-    names = list(inspect.signature(function).parameters)
+    if func is None:
+        return lambda func: jit(func, **options)
+    if not callable(func):
+        raise ArrangementError(f"`jit` is given {brief(func)}; write it above a function, as `@ninetoothed.jit`")
+    annotations = _annotations(func)
+    names = list(inspect.signature(func).parameters)
     for name in names:
         found = annotations.get(name)
         if not isinstance(found, Tensor):
             what = f"annotated with {brief(found)}" if name in annotations else "not annotated"
             raise arrangement_error(
-                f"`jit` of {function.__name__!r}: parameter {name!r} is {what}",
+                f"`jit` of {func.__name__!r}: parameter {name!r} is {what}",
                 f"annotate it with an arranged tensor, such as `{name}: Tensor(1).tile((BLOCK,))`",
-                place=_place_of(function),
+                place=_place_of(func),
             )
-    return make(lambda *tensors: tensors, function, tuple(annotations[name] for name in names), **options)
+    return make(lambda *tensors: tensors, func, tuple(annotations[name] for name in names), **options)
 
 
 def _place_of(function: Application) -> str:

@@ -26,6 +26,7 @@ QUICK = (
     "test_architecture.py",
     "test_guides.py",
     "ninetoothed/arrangement/test_evaluate.py",
+    "ninetoothed/test_debugging.py",
     "ninetoothed/test_expr.py",
     "ninetoothed/test_fusion.py",
     "ninetoothed/test_messages.py",

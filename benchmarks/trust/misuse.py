@@ -49,12 +49,12 @@ METHODS = {
     "permute": ("dims",),
     "flatten": ("start_dim", "end_dim"),
     "ravel": (),
-    "pad": ("padding",),
+    "pad": ("pad",),
     "size": ("dim",),
     "stride": ("dim",),
     "numel": (),
     "eval": ("subs",),
-    "subs": ("mapping",),
+    "subs": ("subs",),
 }
 FUNCTIONS = {
     "Tensor": (
@@ -72,7 +72,7 @@ FUNCTIONS = {
     "Symbol": ("expr", "constexpr", "meta", "lower_bound", "upper_bound", "power_of_two"),
     "block_size": ("lower_bound", "upper_bound"),
     "ninetoothed.eval": ("tensor", "subs"),
-    "ninetoothed.subs": ("tensor", "mapping"),
+    "ninetoothed.subs": ("tensor", "subs"),
 }
 MAKE = (
     "arrangement",
@@ -120,7 +120,7 @@ OTHERS = templates(r"""
     x.unsqueeze()   sum(x.shape, ())   sorted(x.shape)   max(x.shape)   min(*x.shape)   x.shape + 1
     x.shape < (2, 2)   x.shape / 2
 """)
-NAMES = frozenset("self x y n m B shape dim dims strides tile_shape padding foo ndim subs mapping axis".split())
+NAMES = frozenset("self x y n m B shape dim dims strides tile_shape pad foo ndim subs source axis".split())
 
 
 def draw_arguments(rng: random.Random, parameters: tuple[str, ...]) -> str:

@@ -14,10 +14,10 @@ from ninetoothed.wording import brief
 
 
 @tells_mistakes
-def subs(tensor: Tensor, mapping: Mapping[Any, Any]) -> Tensor:
+def subs(tensor: Tensor, subs: Mapping[Any, Any]) -> Tensor:
     """Return `tensor` with numbers in the place of symbols.
 
-    Keys of `mapping` are symbols or names (values: ints or symbols), and tensors (values: `{"shape": (...)}` or
+    Keys of `subs` are symbols or names (values: ints or symbols), and tensors (values: `{"shape": (...)}` or
     anything with a `shape`), which stand for the sizes of the tensors of that name. Raises `ArrangementError` where a
     size does not fit what is known of it.
 
@@ -27,7 +27,7 @@ def subs(tensor: Tensor, mapping: Mapping[Any, Any]) -> Tensor:
     """
     if not isinstance(tensor, Tensor):
         raise _error(f"`subs` is given {brief(tensor)}", "give a symbolic tensor, such as `Tensor(shape=(4, 8))`")
-    return tensor.subs(mapping)
+    return tensor.subs(subs)
 
 
 @tells_mistakes

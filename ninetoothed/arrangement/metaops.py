@@ -10,8 +10,9 @@ from typing import Any, TypeVar
 
 from ninetoothed.arrangement.guards import Guard
 from ninetoothed.arrangement.operands import KeywordArgument, MetaOperation, is_below, never_negative, shape_text
+from ninetoothed.arrangement.sizes import largest
 from ninetoothed.arrangement.subscripts import full_key, position, span
-from ninetoothed.arrangement.symbol import largest, leaves_of
+from ninetoothed.arrangement.symbol import leaves_of
 from ninetoothed.arrangement.value import Arrangement, Size, Step
 from ninetoothed.expr import Expr, as_expr, const, minimum, var
 from ninetoothed.wording import counted
@@ -267,11 +268,11 @@ def ravel(arrangement: Arrangement, level: int) -> Arrangement:
     return arrangement.then(step, tuple(size for shape in joined for size in shape), replaced=len(joined))
 
 
-def pad(arrangement: Arrangement, level: int, padding: Any) -> Arrangement:
+def pad(arrangement: Arrangement, level: int, pad: Any) -> Arrangement:
     """Add `((before, after), ...)` elements, one pair a dimension, that are out of bounds."""
-    call = MetaOperation(arrangement, level, "pad", (padding,))
+    call = MetaOperation(arrangement, level, "pad", (pad,))
     before = call.shape
-    pairs = call.pairs(padding, "padding")
+    pairs = call.pairs(pad, "pad")
     for dim, pair in enumerate(pairs):
         if any(is_below(amount, 0) for amount in pair):
             what = f"dimension {dim} is padded by {shape_text(pair)}"

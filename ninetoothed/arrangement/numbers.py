@@ -9,7 +9,8 @@ import numpy
 
 from ninetoothed.arrangement.metaops import index_map
 from ninetoothed.arrangement.operands import shape_text
-from ninetoothed.arrangement.symbol import Symbol, as_size
+from ninetoothed.arrangement.sizes import as_size
+from ninetoothed.arrangement.symbol import Symbol
 from ninetoothed.arrangement.value import Arrangement, Shape, Size, Step
 from ninetoothed.errors import arrangement_error as _error
 from ninetoothed.expr import as_expr, var

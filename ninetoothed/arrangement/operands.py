@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from ninetoothed.arrangement.symbol import Symbol, as_int, as_size
+from ninetoothed.arrangement.sizes import as_int, as_size
+from ninetoothed.arrangement.symbol import Symbol
 from ninetoothed.arrangement.value import Arrangement, Shape, Size, Step
 from ninetoothed.errors import ArrangementError, arrangement_error
 from ninetoothed.expr import Expr, Facts, as_expr, is_nonnegative

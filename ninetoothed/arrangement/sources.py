@@ -5,12 +5,63 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ninetoothed.arrangement.symbol import Symbol, as_int, as_size
-from ninetoothed.arrangement.value import Shape, Size
+from ninetoothed.arrangement.sizes import as_int, as_size
+from ninetoothed.arrangement.symbol import Symbol
+from ninetoothed.arrangement.value import Shape, Size, SourceTensor
 from ninetoothed.errors import arrangement_error as _error
 from ninetoothed.wording import brief, counted, near
 
 _OPTIONS = frozenset({"constexpr", "meta", "lower_bound", "upper_bound", "power_of_two"})
+
+
+def fresh(
+    name: Any, ndim: Any, shape: Any, shape_options: Any, other: Any, jagged_dim: Any, unique_indices: Any, **kept: Any
+) -> SourceTensor:
+    """Make what a tensor stands for, of the options of `Tensor`."""
+    if not isinstance(name, str) or not name.isidentifier():
+        raise _error(f"a tensor cannot be named {brief(name)}", "give a Python identifier")
+    read = sizes(name, ndim, shape, shape_options)
+    if read and (kept["constexpr"] or kept["value"] is not None):
+        what = f"a tensor of {counted(len(read), 'dimension')} is constexpr or has a value"
+        raise _error(what, "only a scalar, Tensor(0), may")
+    if unique_indices is not None and not isinstance(unique_indices, bool):
+        raise _error(f"a tensor has unique_indices={brief(unique_indices)}", "give True or False")
+    return SourceTensor(
+        name=name,
+        sizes=read,
+        strides=strides(name, len(read)),
+        other=None if other is None else number(other),
+        jagged_dim=None if jagged_dim is None else dimension("a tensor", jagged_dim, len(read)),
+        unique_indices=bool(unique_indices),
+        **kept,
+    )
+
+
+def shared(source: Any, options: Mapping[str, Any]) -> SourceTensor:
+    """Return what another tensor stands for; the options given must be those of it."""
+    found = getattr(getattr(source, "arrangement", None), "source", None)
+    if not isinstance(found, SourceTensor):
+        raise _error(f"the source of a tensor is {brief(source)}", "give a symbolic tensor, such as `x.source`")
+    own = {**vars(found), "ndim": found.ndim, "shape": found.sizes}
+    for option, value in options.items():
+        given = tuple(value) if option == "shape" and isinstance(value, list) else value
+        if given is not None and (option not in own or given != own[option]):
+            what = f"a tensor whose source is `{found.name}` has {option}={brief(value)}"
+            raise _error(what, "leave it out: it has the sizes and options of its source")
+    return found
+
+
+def check_target_dims(name: str, target_dims: Any, ndim: int) -> None:
+    """Check the dimensions of the grid to which those of a fresh tensor belong: its own, in order."""
+    given = tuple(target_dims) if isinstance(target_dims, list) else target_dims
+    if given is not None and given != tuple(range(ndim)):
+        what = f"`{name}` of {counted(ndim, 'dimension')} has target_dims={brief(target_dims)}"
+        raise _error(what, "leave it out, and arrange the tensor with `permute`, `squeeze` and the like")
+
+
+def strides(name: str, ndim: int) -> Shape:
+    """Return the symbols of a tensor's strides."""
+    return tuple(Symbol(f"{name}_stride_{dim}") for dim in range(ndim))
 
 
 def number(other: Any) -> Any:

@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ninetoothed.arrangement.operands import MetaOperation, never_negative
-from ninetoothed.arrangement.symbol import Symbol, as_size, largest, smallest
+from ninetoothed.arrangement.sizes import as_size, largest, smallest
+from ninetoothed.arrangement.symbol import Symbol
 from ninetoothed.arrangement.value import Size
 from ninetoothed.errors import ArrangementError
 from ninetoothed.expr import Facts, as_expr, is_nonnegative

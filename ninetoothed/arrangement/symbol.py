@@ -5,16 +5,16 @@ from __future__ import annotations
 import ast
 import itertools
 import numbers
-import operator
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from ninetoothed import expr as algebra
-from ninetoothed.arrangement import symbol_syntax
+from ninetoothed.arrangement import choices, symbol_syntax
 from ninetoothed.arrangement.boundary import tells_mistakes
+from ninetoothed.arrangement.condition import OPERATIONS, Comparison, Condition
 from ninetoothed.arrangement.without_value import WithoutValue, refuse_operand
 from ninetoothed.errors import arrangement_error as _error
-from ninetoothed.expr import Expr, maximum, minimum
+from ninetoothed.expr import Expr
 from ninetoothed.wording import brief
 
 _fresh = itertools.count()
@@ -35,7 +35,8 @@ class Symbol(WithoutValue):
     print the same. Arithmetic with ints and symbols gives symbols.
 
     Raises `ArrangementError` (a `ValueError`) for a text that is no such expression, and for options on anything but a
-    plain name; `ArrangementTypeError` (a `TypeError`, too) for what needs its value: `/`, `<`, `range`, `if`.
+    plain name; `ArrangementTypeError` (a `TypeError`, too) for what needs its value: `/`, `range`, `if`.
+    `<` and the like give a condition, of which `if` is such an error, too.
 
     >>> Symbol("BLOCK_SIZE_M") * Symbol("BLOCK_SIZE_N") + 0
     BLOCK_SIZE_M * BLOCK_SIZE_N
@@ -61,9 +62,11 @@ class Symbol(WithoutValue):
             raise _error(f"`{self}` is not a plain name, so it takes no options", "give them to the names in it")
         if constexpr and meta:
             raise _error(f"`{self}` is constexpr and meta at once", "constexpr: the caller chooses; meta: the compiler")
-        default = _default_range(meta, constexpr)
         self.power_of_two = bool(meta) if power_of_two is None and (meta or constexpr) else power_of_two
-        self.lower_bound, self.upper_bound = _range(self, lower_bound, upper_bound, *default)
+        what = "a block size" if str(self).startswith(_BLOCK) else f"`{self}`"
+        default = choices.default_range(meta, constexpr)
+        bounds = choices.completed(what, (lower_bound, upper_bound), default, self.power_of_two)
+        self.lower_bound, self.upper_bound = bounds
 
     @property
     def name(self) -> str | None:
@@ -87,6 +90,14 @@ class Symbol(WithoutValue):
             names = (node.id for node in symbol_syntax.names(self._node))
             self._leaves = {name: Symbol(name) for name in names}
         return self._leaves
+
+    def names(self) -> set[Symbol]:
+        """Return the plain names in it, as symbols.
+
+        >>> sorted(map(str, (Symbol("n") // Symbol("BLOCK") + 1).names()))
+        ['BLOCK', 'n']
+        """
+        return set(self.leaves.values())
 
     def __repr__(self) -> str:
         cached = self.__dict__.get("_text")
@@ -145,6 +156,18 @@ class Symbol(WithoutValue):
     def __neg__(self) -> Symbol:
         return Symbol(ast.UnaryOp(ast.USub(), self._node), _leaves=self.leaves)
 
+    def __lt__(self, other: int | Symbol) -> Condition:
+        return _condition(self, "<", other)
+
+    def __le__(self, other: int | Symbol) -> Condition:
+        return _condition(self, "<=", other)
+
+    def __gt__(self, other: int | Symbol) -> Condition:
+        return _condition(self, ">", other)
+
+    def __ge__(self, other: int | Symbol) -> Condition:
+        return _condition(self, ">=", other)
+
     def __bool__(self) -> bool:
         """Tell that a block size is given, as in `block or block_size()`; any other size is neither true nor false."""
         if self.expr.is_constant:
@@ -180,9 +203,9 @@ class Symbol(WithoutValue):
         >>> narrowed.lower_bound, narrowed.upper_bound
         (16, 128)
         """
-        low, high = _default_range(self.meta or other.meta, self.constexpr or other.constexpr)
-        lower = _tighter(max, low, self.lower_bound, other.lower_bound)
-        upper = _tighter(min, high, self.upper_bound, other.upper_bound)
+        low, high = choices.default_range(self.meta or other.meta, self.constexpr or other.constexpr)
+        lower = choices.tighter(max, low, self.lower_bound, other.lower_bound)
+        upper = choices.tighter(min, high, self.upper_bound, other.upper_bound)
         if lower is not None and upper is not None and lower > upper:
             return None
         return Symbol(
@@ -193,12 +216,6 @@ class Symbol(WithoutValue):
             upper_bound=upper,
             power_of_two=self.power_of_two or other.power_of_two,
         )
-
-
-def plain_name(size: int | Symbol) -> str:
-    """Return the name of a size or stride that is a plain name."""
-    assert isinstance(size, Symbol) and size.name is not None, f"{size} is no plain name"
-    return size.name
 
 
 @tells_mistakes
@@ -216,41 +233,6 @@ def block_size(lower_bound: int | None = None, upper_bound: int | None = None) -
     """
     name = f"{_BLOCK}{next(_fresh)}"
     return Symbol(name, meta=True, lower_bound=lower_bound, upper_bound=upper_bound)
-
-
-def smallest(*values: Any) -> int | Symbol:
-    """Return the minimum of ints and symbols: an int where all are, otherwise a symbol."""
-    return _call("min", minimum, values)
-
-
-def largest(*values: Any) -> int | Symbol:
-    """Return the maximum of ints and symbols: an int where all are, otherwise a symbol."""
-    return _call("max", maximum, values)
-
-
-def as_size(value: Any) -> int | Symbol:
-    """Read a size: an `int` where the value is one (or a symbol without names), else the symbol; a string is parsed.
-
-    Raises `TypeError` for anything else.
-    """
-    if isinstance(value, str):
-        value = Symbol(value)
-    if isinstance(value, Symbol):
-        return value.expr.constant if not value.leaves else value
-    number = as_int(value)
-    if number is None:
-        raise TypeError(f"expected an int or a Symbol, got {brief(value)}")
-    return number
-
-
-def as_int(value: Any) -> int | None:
-    """Read an integer of Python's, NumPy's or PyTorch's; None for anything else, bools among them."""
-    if isinstance(value, bool | Symbol):
-        return None
-    try:
-        return operator.index(value)
-    except TypeError:
-        return None
 
 
 def from_expr(expression: Expr, leaves: Mapping[str, int | Symbol] | None = None) -> int | Symbol:
@@ -271,50 +253,17 @@ def leaves_of(value: Any) -> dict[str, Symbol]:
     return value.leaves if isinstance(value, Symbol) else {}
 
 
-def _range(symbol: Symbol, lower: Any, upper: Any, low: int | None, high: int | None) -> tuple[int | None, int | None]:
-    """Complete the given bounds with defaults, widened to fit."""
-    what = "a block size" if str(symbol).startswith(_BLOCK) else f"`{symbol}`"
-    for bound in (lower, upper):
-        if bound is not None and (isinstance(bound, bool) or not isinstance(bound, numbers.Integral)):
-            raise _error(f"{what} has a bound {brief(bound)}", "bounds are ints")
-    if lower is None and low is not None:
-        lower = low if upper is None else min(low, upper)
-    if upper is None and high is not None:
-        upper = high if lower is None else max(high, lower)
-    if lower is not None and upper is not None:
-        if lower > upper:
-            raise _error(f"{what} has a lower bound {lower} above its upper bound {upper}", "swap them")
-        if symbol.power_of_two and not any(lower <= 2**i <= upper for i in range(upper.bit_length())):
-            raise _error(f"{what} is a power of two from {lower} to {upper}, and there is none", "widen its bounds")
-    return lower, upper
-
-
-def _default_range(meta: bool | None, constexpr: bool | None) -> tuple[int | None, int | None]:
-    return (32, 1024) if meta else (1, 2**20) if constexpr else (None, None)
-
-
-def _tighter(choose: Callable[..., int], default: int | None, *bounds: int | None) -> int | None:
-    """Choose the tighter of the bounds that differ from the default."""
-    return choose((bound for bound in bounds if bound not in (None, default)), default=default)
-
-
-def _call(name: str, fold: Callable[..., Expr], values: Iterable[Any]) -> int | Symbol:
-    sizes = [as_size(value) for value in values]
-    folded = fold(*map(algebra.as_expr, sizes))
-    if folded.is_constant:
-        return folded.constant
-    for size in sizes:
-        if algebra.as_expr(size) == folded:
-            return size
-    call = ast.Call(ast.Name(name, ast.Load()), [_parse(size) for size in sizes], [])
-    return Symbol(call, _leaves=merged_leaves(*sizes))
-
-
 def _binary(left: Any, operation: type[ast.operator], right: Any) -> Any:
     lhs, rhs = _node_of(left), _node_of(right)
     if lhs is None or rhs is None:
         refuse_operand(left, operation(), right)
     return Symbol(ast.BinOp(lhs, operation(), rhs), _leaves=merged_leaves(left, right))
+
+
+def _condition(left: Symbol, sign: str, right: Any) -> Condition:
+    if _node_of(right) is None:
+        refuse_operand(left, OPERATIONS[sign], right)
+    return Condition((Comparison(left, sign, right if isinstance(right, Symbol) else int(right)),))
 
 
 def _check_divisor(symbol: Symbol, other: object) -> None:

@@ -3,32 +3,26 @@
 from __future__ import annotations
 
 import itertools
-import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, overload
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
 
 from ninetoothed.arrangement import metaops, sources
 from ninetoothed.arrangement.boundary import tells_mistakes
+from ninetoothed.arrangement.handle import Handle, Sizes
 from ninetoothed.arrangement.numbers import elements, with_numbers
-from ninetoothed.arrangement.operands import described, shape_text
-from ninetoothed.arrangement.symbol import Symbol, from_expr
-from ninetoothed.arrangement.value import Arrangement, Shape, Size, SourceTensor
-from ninetoothed.arrangement.without_numbers import WithoutNumbers
+from ninetoothed.arrangement.symbol import Symbol
+from ninetoothed.arrangement.value import Arrangement
 from ninetoothed.errors import arrangement_error as _error
-from ninetoothed.expr import as_expr, const, var
-from ninetoothed.wording import brief, counted
+from ninetoothed.wording import brief
 
 if TYPE_CHECKING:
     import numpy
 
-# Sizes as users write them: a string is parsed to a symbol, None is left to the call, a single one is one dimension.
-Sizes = int | str | Symbol | Sequence[int | str | Symbol | None]
-
+_GENERATED = "ninetoothed_tensor_"
 _numbers = itertools.count()
 
 
-class Tensor(WithoutNumbers):
+class Tensor(Handle):
     """Stand for a tensor whose sizes are not known yet; meta-operations arrange it, and move no data.
 
     ndim: the number of dimensions; 0 makes a scalar argument of the kernel.
@@ -40,6 +34,8 @@ class Tensor(WithoutNumbers):
     constexpr: whether a scalar is known when the kernel is compiled.
     value: the value of a scalar, which a call then need not give.
     name: the name in place of a generated one; in a kernel, its parameter's name counts.
+    source: a tensor whose source this is, too, in place of `ndim` and `shape`: with its name, sizes and options.
+    target_dims: the dimensions of the grid to which its own belong: these, in order. Meta-operations arrange them.
     unique_indices: whether indices that are loaded, or computed of what is, are declared to store to no element twice:
         a kernel that may store so to any other tensor gives a `RaceWarning`.
 
@@ -62,177 +58,21 @@ class Tensor(WithoutNumbers):
         constexpr: bool | None = None,
         value: Any = None,
         name: str | None = None,
-        unique_indices: bool = False,
+        source: Tensor | None = None,
+        target_dims: Iterable[int] | None = None,
+        unique_indices: bool | None = None,
     ) -> None:
-        name = f"ninetoothed_tensor_{next(_numbers)}" if name is None else name
-        if not isinstance(name, str) or not name.isidentifier():
-            raise _error(f"a tensor cannot be named {brief(name)}", "give a Python identifier")
-        sizes = sources.sizes(name, ndim, shape, shape_options)
-        if sizes and (constexpr or value is not None):
-            what = f"a tensor of {counted(len(sizes), 'dimension')} is constexpr or has a value"
-            raise _error(what, "only a scalar, Tensor(0), may")
-        if not isinstance(unique_indices, bool):
-            raise _error(f"a tensor has unique_indices={brief(unique_indices)}", "give True or False")
-        source = SourceTensor(
-            name=name,
-            sizes=sizes,
-            strides=tuple(Symbol(f"{name}_stride_{dim}") for dim in range(len(sizes))),
-            dtype=dtype,
-            other=None if other is None else sources.number(other),
-            constexpr=constexpr,
-            value=value,
-            jagged_dim=None if jagged_dim is None else sources.dimension("a tensor", jagged_dim, len(sizes)),
-            unique_indices=unique_indices,
-        )
-        self._arrangement = Arrangement.of(source)
-        self._level = 0
-        self._parent: Tensor | None = None
-
-    @classmethod
-    def of(cls, arrangement: Arrangement, level: int = 0, parent: Tensor | None = None) -> Tensor:
-        """Make a handle onto one level of an arrangement; assigning its dtype assigns that of the `parent` too."""
-        tensor = object.__new__(cls)
-        tensor._arrangement, tensor._level, tensor._parent = arrangement, level, parent
-        return tensor
-
-    @property
-    def arrangement(self) -> Arrangement:
-        """The frozen arrangement that this is a handle onto."""
-        return self._arrangement
-
-    @property
-    def described(self) -> str:
-        """The tensor as messages name it: `x.dtype`, of shape (2, 2)."""
-        return described(self._arrangement, self._level)
-
-    @property
-    def level(self) -> int:
-        """The level that this handle shows: 0 for the outermost."""
-        return self._level
-
-    @property
-    def name(self) -> str:
-        """The name that the tensor was made with, or a generated one."""
-        return self._arrangement.source.name
-
-    @property
-    def other(self) -> Any:
-        """The number that is read out of bounds; None for 0."""
-        return self._arrangement.source.other
-
-    @property
-    def constexpr(self) -> bool | None:
-        """Tell whether this is a scalar that is known when the kernel is compiled."""
-        return self._arrangement.source.constexpr
-
-    @property
-    def value(self) -> Any:
-        """The value that a scalar was given; None without one."""
-        return self._arrangement.source.value
-
-    @property
-    def jagged_dim(self) -> int | None:
-        """The dimension whose size differs from one entry of a batch to the next."""
-        return self._arrangement.source.jagged_dim
-
-    @property
-    def source(self) -> Tensor:
-        """The tensor that this one was arranged from."""
-        return Tensor.of(Arrangement.of(self._arrangement.source))
-
-    @property
-    def ndim(self) -> int:
-        """The number of dimensions of this level."""
-        return len(self.shape)
-
-    @property
-    def shape(self) -> Shape:
-        """The sizes of this level: ints and symbols. A fresh tensor's may be assigned."""
-        return self._arrangement.levels[self._level]
-
-    @shape.setter
-    def shape(self, shape: Sizes) -> None:
-        if self._arrangement.steps:
-            raise _error(f"`{self.name}` is arranged, so its shape is fixed", "assign the shape before arranging it")
-        sizes = sources.sizes(self.name, None, shape, None)
-        strides = tuple(Symbol(f"{self.name}_stride_{dim}") for dim in range(len(sizes)))
-        self._arrangement = Arrangement.of(replace(self._arrangement.source, sizes=sizes, strides=strides))
-
-    @property
-    def strides(self) -> Shape:
-        """The distance in memory between neighbours along each dimension of this level, in elements.
-
-        Raises `ArrangementError` where there is no such number (along a flattened dimension, say).
-        """
-        source = self._arrangement.source
-        if not self._arrangement.steps:
-            return source.strides
-        names = [f"ninetoothed_index_{dim}" for dim in range(self.ndim)]
-        # Inner levels are taken at their first element: a stride of this level does not depend on them.
-        indices = tuple(
-            tuple(var(names[dim]) if level == self._level else const(0) for dim in range(len(shape)))
-            for level, shape in enumerate(self._arrangement.levels)
-        )
-        place, _ = metaops.index_map(self._arrangement, indices)
-        offset = sum((i * as_expr(s) for i, s in zip(place, source.strides, strict=True)), start=const(0))
-        linear = offset.linear(names)
-        if linear is None:
-            raise _error(
-                f"`{self.name}`, of shape {shape_text(self.shape)}, has no strides: some neighbours are farther apart",
-                "ask for the strides of `source`, or before flattening",
-            )
-        leaves = self._arrangement.symbols | {str(stride): stride for stride in source.strides}
-        return tuple(from_expr(linear[0][name], leaves) for name in names)
-
-    @overload
-    def size(self, dim: None = None) -> Shape: ...
-    @overload
-    def size(self, dim: int) -> Size: ...
-    @tells_mistakes
-    def size(self, dim: int | None = None) -> Shape | Size:
-        """Return the size of a dimension of this level, or the whole shape."""
-        return self.shape if dim is None else self.shape[sources.dimension(f"`{self.name}`", dim, self.ndim)]
-
-    @overload
-    def stride(self, dim: None = None) -> Shape: ...
-    @overload
-    def stride(self, dim: int) -> Size: ...
-    @tells_mistakes
-    def stride(self, dim: int | None = None) -> Shape | Size:
-        """Return the stride along a dimension of this level, or all strides."""
-        return self.strides if dim is None else self.strides[sources.dimension(f"`{self.name}`", dim, self.ndim)]
-
-    @tells_mistakes
-    def numel(self) -> Size:
-        """Return the number of elements of this level."""
-        return math.prod(self.shape)
-
-    @property
-    def dtype(self) -> Any:
-        """The next level, a `Tensor`; of the innermost level, the type of its numbers."""
-        if self._level + 1 < len(self._arrangement.levels):
-            return Tensor.of(self._arrangement, self._level + 1, parent=self)
-        return self._arrangement.source.dtype
-
-    @dtype.setter
-    def dtype(self, dtype: Any) -> None:
-        if isinstance(dtype, Tensor):
-            joined = self._arrangement.with_inner(self._level + 1, dtype.arrangement)
-            if joined is None or dtype.level != self._level + 1:
-                raise _error(
-                    f"the dtype of `{self.name}`, of shape {shape_text(self.shape)}, is assigned a level of"
-                    f" `{dtype.name}`, of shape {shape_text(dtype.shape)}, that was not made from it",
-                    "write for example `x.dtype = x.dtype.squeeze(0)`",
-                )
-            self._arrangement = joined
-            if self._parent is not None:
-                self._parent.dtype = self
-        elif self._level + 1 < len(self._arrangement.levels):
-            raise _error(
-                f"the dtype of `{self.name}` is a tensor, not {brief(dtype)}", "assign a level rearranged from it"
-            )
+        options = {
+            "ndim": ndim, "shape": shape, "dtype": dtype, "jagged_dim": jagged_dim, "other": other,
+            "shape_options": shape_options, "constexpr": constexpr, "value": value, "name": name,
+            "unique_indices": unique_indices,
+        }  # fmt: skip
+        if source is not None:
+            made = sources.shared(source, options)
         else:
-            self._arrangement = replace(self._arrangement, source=replace(self._arrangement.source, dtype=dtype))
+            made = sources.fresh(**{**options, "name": f"{_GENERATED}{next(_numbers)}" if name is None else name})
+        sources.check_target_dims(made.name, target_dims, made.ndim)
+        self._arrangement, self._level, self._parent = Arrangement.of(made), 0, None
 
     @tells_mistakes
     def tile(
@@ -305,13 +145,13 @@ class Tensor(WithoutNumbers):
         return self._then(metaops.ravel)
 
     @tells_mistakes
-    def pad(self, padding: Iterable[tuple[int | str | Symbol, int | str | Symbol]]) -> Tensor:
+    def pad(self, pad: Iterable[tuple[int | str | Symbol, int | str | Symbol]]) -> Tensor:
         """Add `((before, after), ...)` elements that are out of bounds, one pair a dimension.
 
         >>> Tensor(shape=(4, 8)).pad(((1, 1), (0, 2))).shape
         (6, 10)
         """
-        return self._then(metaops.pad, padding)
+        return self._then(metaops.pad, pad)
 
     def __getitem__(self, key: Any) -> Tensor:
         """Index this level with ints, slices, None and `...`, as in NumPy.
@@ -323,16 +163,6 @@ class Tensor(WithoutNumbers):
 
     def _then(self, operation: Callable[..., Arrangement], *arguments: Any) -> Tensor:
         return Tensor.of(operation(self._arrangement, self._level, *arguments), self._level)
-
-    def __copy__(self) -> Tensor:
-        return Tensor.of(self._arrangement, self._level)
-
-    def __deepcopy__(self, memo: Any) -> Tensor:
-        return Tensor.of(self._arrangement, self._level)  # an arrangement is frozen: copies share it
-
-    def __repr__(self) -> str:
-        levels = ", ".join(map(shape_text, self._arrangement.levels[self._level :]))
-        return f"Tensor({self.name}: {levels})"
 
     @tells_mistakes
     def eval(self, subs: Mapping[Any, Any] | None = None) -> numpy.ndarray:
@@ -349,16 +179,16 @@ class Tensor(WithoutNumbers):
         return elements(tensor.arrangement)
 
     @tells_mistakes
-    def subs(self, mapping: Mapping[Any, Any]) -> Tensor:
+    def subs(self, subs: Mapping[Any, Any]) -> Tensor:
         """Return this tensor with numbers in the place of symbols.
 
-        Keys of `mapping` are symbols, names, and tensors, whose sizes are those of the value (`{"shape": (4, 8)}`).
+        Keys of `subs` are symbols, names, and tensors, whose sizes are those of the value (`{"shape": (4, 8)}`).
 
         >>> x = Tensor(1)
         >>> x.tile((Symbol("B"),)).subs({x: {"shape": (10,)}, "B": 4}).shape
         (3,)
         """
-        if not isinstance(mapping, Mapping):
-            raise _error(f"`subs` is given {brief(mapping)}", 'give a mapping, such as {x: {"shape": (4, 8)}, "B": 2}')
-        keys = {key.arrangement if isinstance(key, Tensor) else key: value for key, value in mapping.items()}
+        if not isinstance(subs, Mapping):
+            raise _error(f"`subs` is given {brief(subs)}", 'give a mapping, such as {x: {"shape": (4, 8)}, "B": 2}')
+        keys = {key.arrangement if isinstance(key, Tensor) else key: value for key, value in subs.items()}
         return Tensor.of(with_numbers(self._arrangement, keys), self._level)

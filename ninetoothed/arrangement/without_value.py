@@ -11,7 +11,7 @@ from ninetoothed.wording import brief
 _FIXED = "or fix the size with `Tensor(shape=...)`"
 _LOOP = f"loop in the application, where `range(x.shape[0])` runs, {_FIXED}"
 _COUNT = f"give a number, {_FIXED}"
-_BRANCH = f'decide in the application, {_FIXED}; `Symbol("min(a, b)")` and `max` choose between sizes'
+BRANCH = f'decide in the application, {_FIXED}; `Symbol("min(a, b)")` and `max` choose between sizes'
 _ARITHMETIC = (
     'sizes have `+`, `-`, `*`, `//` and `%`, and `min`, `max` and `cdiv` in a text, as in `Symbol("cdiv(n, 2)")`'
 )
@@ -37,11 +37,6 @@ class WithoutValue:
     def __contains__(self, item: object) -> NoReturn:
         self._refuse(", and no items", _LOOP)
 
-    def __lt__(self, other: object) -> NoReturn:
-        self._refuse(", so it has no order", _BRANCH)
-
-    __le__ = __gt__ = __ge__ = __lt__
-
     def __format__(self, form: str) -> str:
         if form:
             self._refuse(f", which {form!r} could format", "format it without: it prints as it was written")
@@ -57,8 +52,14 @@ class WithoutValue:
         raise arrangement_error(f"`{self}` is a size, which lacks this operator", _ARITHMETIC, ArrangementTypeError)
 
     __pow__ = __rpow__ = __matmul__ = __rmatmul__ = __divmod__ = __rdivmod__ = __lshift__ = __rlshift__ = _compute
-    __rshift__ = __rrshift__ = __and__ = __rand__ = __or__ = __ror__ = __xor__ = __rxor__ = _compute
+    __rshift__ = __rrshift__ = __or__ = __ror__ = __xor__ = __rxor__ = _compute
     __invert__ = __abs__ = _compute
+
+    def __and__(self, other: object) -> NoReturn:
+        what = f"`&` joins conditions, and `{self}` is a size"
+        raise arrangement_error(what, "write for example `(x.shape[0] > 4) & (x.shape[0] < 9)`", ArrangementTypeError)
+
+    __rand__ = __and__
 
     def __pos__(self) -> Any:
         return self
@@ -72,7 +73,7 @@ def _divide(left: object, right: object) -> NoReturn:
     raise arrangement_error(f"`{written(left, ast.Div(), right)}`: sizes are integers", remedy, ArrangementTypeError)
 
 
-def refuse_operand(left: object, operation: ast.operator, right: object) -> NoReturn:
+def refuse_operand(left: object, operation: ast.operator | ast.cmpop, right: object) -> NoReturn:
     """Raise the error for arithmetic of a size and what is no integer."""
     wrong = left if isinstance(right, WithoutValue) else right
     raise arrangement_error(
@@ -82,8 +83,10 @@ def refuse_operand(left: object, operation: ast.operator, right: object) -> NoRe
     )
 
 
-def written(left: object, operation: ast.operator, right: object) -> str:
+def written(left: object, operation: ast.operator | ast.cmpop, right: object) -> str:
     """Write an operation as Python does, with the parentheses that it needs."""
+    if isinstance(operation, ast.cmpop):
+        return ast.unparse(ast.Compare(_node(left), [operation], [_node(right)]))
     return ast.unparse(ast.BinOp(_node(left), operation, _node(right)))
 
 

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from ninetoothed import dtypes
-from ninetoothed.arrangement.symbol import as_int
+from ninetoothed.arrangement.sizes import as_int
 from ninetoothed.definition import KernelDefinition, KernelParameter
 from ninetoothed.errors import ArgumentError, ArgumentTypeError
 from ninetoothed.runtime import private

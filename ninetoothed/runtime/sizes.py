@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from ninetoothed.arrangement.symbol import Symbol, plain_name
+from ninetoothed.arrangement.sizes import plain_name
+from ninetoothed.arrangement.symbol import Symbol
 from ninetoothed.arrangement.value import Size
 from ninetoothed.definition import KernelDefinition, KernelParameter
 from ninetoothed.errors import ArgumentError

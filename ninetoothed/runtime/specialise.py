@@ -20,7 +20,7 @@ from typing import Any
 import torch
 
 from ninetoothed import dtypes
-from ninetoothed.arrangement.symbol import plain_name
+from ninetoothed.arrangement.sizes import plain_name
 from ninetoothed.dtypes import DType
 from ninetoothed.expr import Expr, as_expr, var
 from ninetoothed.expr.sizes import power_above

@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from ninetoothed.arrangement.metaops import index_map
-from ninetoothed.arrangement.symbol import Symbol, leaves_of, plain_name
+from ninetoothed.arrangement.sizes import plain_name
+from ninetoothed.arrangement.symbol import Symbol, leaves_of
 from ninetoothed.arrangement.tiling import Tiling, cut_alike
 from ninetoothed.arrangement.value import Arrangement, Size
 from ninetoothed.definition import KernelDefinition, KernelParameter

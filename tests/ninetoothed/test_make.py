@@ -242,3 +242,23 @@ def test_source_is_a_string():
     assert str(source) == source == repr(source) and source.gpu.name == "H100"
     again = pickle.loads(pickle.dumps(source))
     assert again == source and again.configuration == source.configuration
+
+
+def test_jit_by_the_names_of_the_original():
+    def double(x: Tensor(1).tile((4,)), y: Tensor(1).tile((4,))):
+        y = 2 * x
+
+    for kernel in (ninetoothed.jit(func=double), ninetoothed.jit(_prettify=True)(double), ninetoothed.jit()(double)):
+        y = torch.empty(5)
+        kernel(torch.arange(5.0), y)
+        assert y.tolist() == [0, 2, 4, 6, 8]
+    with pytest.raises(ArrangementError, match="`jit` is given 3"):
+        ninetoothed.jit(func=3)
+
+
+def test_the_truth_of_a_condition_takes_no_branch():
+    def arrangement(x, y):
+        return (x.tile((4,)) if x.shape[0] < 5 else x.tile((8,))), y.tile((4,))
+
+    with pytest.raises(ArrangementTypeError, match="`x_size_0 < 5` has no value before a call, so it is neither true"):
+        make(copy, arrangement)

@@ -118,7 +118,7 @@ MISTAKES = (
     (
         lambda x, y: x.pad(((1, 1),)),
         ArrangementError,
-        "pad(((1, 1),)) of `x`, of shape (x_size_0, x_size_1): padding is ((1, 1),); give 2 pairs"
+        "pad(((1, 1),)) of `x`, of shape (x_size_0, x_size_1): pad is ((1, 1),); give 2 pairs"
         " (before, after), one a dimension, such as ((1, 1),) for one",
     ),
     (
@@ -197,7 +197,7 @@ MISTAKES = (
     (
         lambda x, y: x if x.shape[0] > 2 else y,
         TypeError,
-        f"`x_size_0` has no value before a call, so it has no order; {BRANCH}",
+        f"`x_size_0 > 2` has no value before a call, so it is neither true nor false; {BRANCH}",
     ),
     (
         lambda x, y: x if x.shape[0] else y,

@@ -7,11 +7,11 @@ from importlib import metadata
 import pytest
 
 import ninetoothed
-from ninetoothed import errors
+from ninetoothed import errors, not_offered
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 # Raised and caught inside, or raised under the name of a base that users know.
-INTERNAL = {"AbsentError", "ArrangementAttributeError", "NotOfferedError"}
+INTERNAL = {"AbsentError", "ArrangementAttributeError", "NotOfferedError", "NotOfferedImportError"}
 
 
 def test_the_version_is_the_one_that_is_declared():
@@ -38,16 +38,42 @@ def test_all_names_are_there_and_in_order():
     assert [name for name in ninetoothed.__all__ if not hasattr(ninetoothed, name)] == []
 
 
-@pytest.mark.parametrize("name", ("build", "debugging"))
-def test_names_that_are_not_offered_yet(name):
-    with pytest.raises(
-        ninetoothed.UnsupportedError, match=rf"`ninetoothed.{name}` \(.*\) is not offered by this version"
-    ):
+@pytest.mark.parametrize("name", not_offered.MODULES)
+def test_modules_that_are_not_offered_say_what_to_use(name):
+    told = re.escape(f"`ninetoothed.{name}` {not_offered.MODULES[name]}")
+    with pytest.raises(ninetoothed.UnsupportedError, match=told):
         getattr(ninetoothed, name)
     assert not hasattr(ninetoothed, name)
-    for statement in (f"import ninetoothed.{name}", f"from ninetoothed import {name}"):
-        with pytest.raises(ImportError):
+    imports = (f"import ninetoothed.{name}", f"from ninetoothed import {name}", f"from ninetoothed.{name} import foo")
+    for statement in imports:
+        with pytest.raises(ImportError, match=told) as caught:
             exec(statement)
+        assert isinstance(caught.value, ninetoothed.UnsupportedError)
+
+
+def test_not_offered_modules_are_none_that_are_there():
+    package = pathlib.Path(ninetoothed.__file__).parent
+    assert [
+        name for name in not_offered.MODULES if (package / name).exists() or (package / f"{name}.py").exists()
+    ] == []
+
+
+@pytest.mark.parametrize("name", ("jit", "eval"))
+def test_functions_that_the_original_has_as_modules(name):
+    with pytest.raises(ImportError, match=f"`ninetoothed.{name}` is a function: write `from ninetoothed import {name}"):
+        exec(f"import ninetoothed.{name}")
+
+
+def test_a_module_of_which_nothing_is_known():
+    with pytest.raises(ModuleNotFoundError, match="No module named 'ninetoothed.nothing'"):
+        exec("import ninetoothed.nothing")
+
+
+def test_element_types_by_the_module_of_the_original():
+    from ninetoothed.dtype import float16
+
+    assert float16 is ninetoothed.float16 is ninetoothed.dtype.float16
+    assert all(getattr(ninetoothed, name) is getattr(ninetoothed.dtype, name) for name in ninetoothed.dtype.__all__)
 
 
 def test_other_names_are_attribute_errors():

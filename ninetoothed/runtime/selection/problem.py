@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from ninetoothed.arrangement.symbol import Symbol, plain_name
+from ninetoothed.arrangement.sizes import plain_name
+from ninetoothed.arrangement.symbol import Symbol
 from ninetoothed.definition import KernelDefinition
 from ninetoothed.expr.sizes import evaluate, power_above
 from ninetoothed.runtime.selection.pattern import LoadedTile, Pattern, pattern_of

@@ -1,9 +1,12 @@
 import copy
 import pickle
 
+import numpy
 import pytest
 
-from ninetoothed.arrangement.symbol import Symbol, as_size, block_size, largest, smallest
+from ninetoothed import ArrangementError, ArrangementTypeError, Tensor
+from ninetoothed.arrangement.sizes import as_size, largest, smallest
+from ninetoothed.arrangement.symbol import Symbol, block_size
 
 
 def test_prints_in_the_order_in_which_it_was_written():
@@ -126,6 +129,60 @@ def test_symbols_have_no_order_and_no_quotient():
         min(Symbol("a"), 3)
     with pytest.raises(TypeError, match="//"):
         Symbol("a") / 2
+
+
+def test_names_are_symbols_with_their_options():
+    names = (Symbol("n") // Symbol("BLOCK", meta=True) + 1).names()
+    assert names == {Symbol("n"), Symbol("BLOCK")} and Symbol(3).names() == set()
+    assert {name.name: name.meta for name in names} == {"n": None, "BLOCK": True}
+
+
+def test_comparisons_are_conditions():
+    a, b = Symbol("a"), Symbol("b", meta=True)
+    conditions = (a < 5, 5 < a, a <= b, a >= 2 * b, numpy.int64(3) > a)
+    assert list(map(repr, conditions)) == ["a < 5", "a > 5", "a <= b", "a >= 2 * b", "a < 3"]
+    assert (a < 5) == (Symbol("a") < 5) and hash(a < 5) == hash(Symbol("a") < 5) and (a < 5) != (a <= 4)
+    joined = (a < 5) & (b > a) & (a >= 0)
+    assert repr(joined) == "(a < 5) & (b > a) & (a >= 0)" and joined.names() == {a, b}
+
+
+@pytest.mark.parametrize("sign", ("<", "<=", ">", ">="))
+@pytest.mark.parametrize("number", (3, 4, 5))
+def test_a_condition_with_numbers_is_true_or_false(sign, number):
+    a = Symbol("a")
+    expected = eval(f"number {sign} 4")
+    condition = eval(f"a {sign} 4")
+    assert condition.subs({"a": number}) is expected and condition.subs({"b": number}) == condition
+    assert (condition & (a < 100)).subs({"a": number}) is expected and (condition & (a > 100)).subs({"a": 3}) is False
+    assert bool(eval(f"a + number {sign} a + 4")) is expected
+
+
+@pytest.mark.parametrize(
+    "ask",
+    (
+        lambda a: bool(a < 5),
+        lambda a: 0 < a < 5,
+        lambda a: not a < 5,
+        lambda a: a < 5 or a > 7,
+        lambda a: 1 if (a < 5) & (a > 2) else 2,
+        lambda a: sorted((a, 3)),
+        lambda a: block_size() < 5 and True,
+    ),
+)
+def test_the_truth_of_a_condition_is_an_error(ask):
+    with pytest.raises(ArrangementTypeError, match="so it is neither true nor false; decide in the application"):
+        ask(Symbol("a"))
+
+
+def test_conditions_join_conditions_alone():
+    a = Symbol("a")
+    for join in (lambda: a & 1, lambda: (a < 5) & a, lambda: a & (a < 5), lambda: 1 & a):
+        with pytest.raises(ArrangementTypeError, match="`&` joins conditions, and `a` is a size"):
+            join()
+    with pytest.raises(ArrangementTypeError, match="`a < 'b'`: sizes are integers"):
+        assert a < "b"
+    with pytest.raises(ArrangementError, match="expected an int or a Symbol, got a < 5"):
+        Tensor(1).tile((a < 5,))
 
 
 def test_copies():
