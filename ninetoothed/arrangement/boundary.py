@@ -1,7 +1,7 @@
 """Tell mistakes in calls of what arrangements are made with: each is an `ArrangementError` at the user's line.
 
-x.permute(1, 0)         permute(1, 0) of `x`, of shape (x_size_0, x_size_1): too many positional arguments; write
-                        permute((1, 0))
+x.pad((1, 1), (0, 2))   pad((1, 1), (0, 2)) of `x`, of shape (x_size_0, x_size_1): too many positional arguments; write
+                        pad(((1, 1), (0, 2)))
 x.tile((2,), stride=1)  tile((2,), stride=1) of `x`, of shape (x_size_0,): got an unexpected keyword argument 'stride';
                         did you mean 'strides'?
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, overload
 
 from ninetoothed.arrangement.without_value import BRANCH
 from ninetoothed.errors import ArrangementTypeError, arrangement_error
@@ -59,10 +59,19 @@ class Condition:
 
     comparisons: tuple[Comparison, ...]
 
-    def __and__(self, other: Condition) -> Condition:
+    @overload
+    def __and__(self, other: Condition) -> Condition: ...
+    @overload
+    def __and__(self, other: bool) -> Condition | bool: ...
+    def __and__(self, other: Condition | bool) -> Condition | bool:
+        if isinstance(other, bool):  # a comparison of sizes that are numbers
+            return self if other else False
         if not isinstance(other, Condition):
             return NotImplemented
         return Condition((*self.comparisons, *other.comparisons))
+
+    def __rand__(self, other: bool) -> Condition | bool:
+        return self & other if isinstance(other, bool) else NotImplemented
 
     @property
     def truth(self) -> bool | None:

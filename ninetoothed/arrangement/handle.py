@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 # Sizes as users write them: a string is parsed to a symbol, None is left to the call, a single one is one dimension.
-Sizes = int | str | Symbol | Sequence[int | str | Symbol | None]
+OneSize = int | str | Symbol
+Sizes = OneSize | Sequence[OneSize | None]
 
 
 class Handle(WithoutNumbers):

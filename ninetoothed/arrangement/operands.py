@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import functools
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from ninetoothed.arrangement.sizes import as_int, as_size
 from ninetoothed.arrangement.symbol import Symbol
@@ -12,6 +13,8 @@ from ninetoothed.arrangement.value import Arrangement, Shape, Size, Step
 from ninetoothed.errors import ArrangementError, arrangement_error
 from ninetoothed.expr import Expr, Facts, as_expr, is_nonnegative
 from ninetoothed.wording import brief, counted
+
+_T = TypeVar("_T")
 
 
 def shape_text(shape: Iterable[Size | Expr]) -> str:
@@ -28,6 +31,22 @@ def described(arrangement: Arrangement, level: int) -> str:
 def several(value: Any) -> tuple:
     """Return the items of a tuple or a list; of any other value, that one."""
     return tuple(value) if isinstance(value, tuple | list) else (value,)
+
+
+def one_by_one(function: Callable[..., _T]) -> Callable[..., _T]:
+    """Wrap a method that takes several sizes or dimensions at once, so that it takes them one by one, too.
+
+    x.permute(1, 0)              x.permute((1, 0))
+    x.tile(2, -1, strides=...)   x.tile((2, -1), strides=...)
+    """
+
+    @functools.wraps(function)
+    def call(self: Any, *args: Any, **kwargs: Any) -> _T:
+        if len(args) > 1 and all(isinstance(each, str | Symbol) or as_int(each) is not None for each in args):
+            args = (args,)
+        return function(self, *args, **kwargs)
+
+    return call
 
 
 @dataclass(frozen=True)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 from ninetoothed.arrangement import metaops, sources
 from ninetoothed.arrangement.boundary import tells_mistakes
-from ninetoothed.arrangement.handle import Handle, Sizes
+from ninetoothed.arrangement.handle import Handle, OneSize, Sizes
 from ninetoothed.arrangement.numbers import elements, with_numbers
-from ninetoothed.arrangement.symbol import Symbol
+from ninetoothed.arrangement.operands import one_by_one
 from ninetoothed.arrangement.value import Arrangement
 from ninetoothed.errors import arrangement_error as _error
 from ninetoothed.wording import brief
@@ -74,6 +74,19 @@ class Tensor(Handle):
         sources.check_target_dims(made.name, target_dims, made.ndim)
         self._arrangement, self._level, self._parent = Arrangement.of(made), 0, None
 
+    @overload
+    def tile(
+        self, tile_shape: Sizes, strides: Sizes | None = None, dilation: Sizes | None = None, floor_mode: bool = False
+    ) -> Tensor: ...
+    @overload
+    def tile(
+        self,
+        *tile_shape: OneSize,
+        strides: Sizes | None = None,
+        dilation: Sizes | None = None,
+        floor_mode: bool = False,
+    ) -> Tensor: ...
+    @one_by_one
     @tells_mistakes
     def tile(
         self, tile_shape: Sizes, strides: Sizes | None = None, dilation: Sizes | None = None, floor_mode: bool = False
@@ -87,14 +100,21 @@ class Tensor(Handle):
         >>> x = Tensor(shape=(5, 8)).tile((2, -1))
         >>> x.shape, x.dtype.shape
         ((3, 1), (2, 8))
+        >>> Tensor(shape=(5, 8)).tile(2, -1).shape
+        (3, 1)
         """
         return self._then(metaops.tile, tile_shape, strides, dilation, floor_mode)
 
+    @overload
+    def expand(self, shape: Sizes) -> Tensor: ...
+    @overload
+    def expand(self, *shape: OneSize) -> Tensor: ...
+    @one_by_one
     @tells_mistakes
     def expand(self, shape: Sizes) -> Tensor:
         """Repeat dimensions of size 1; -1 keeps a size, and new dimensions come first.
 
-        >>> Tensor(shape=(4, 1)).expand((3, -1, 5)).shape
+        >>> Tensor(shape=(4, 1)).expand(3, -1, 5).shape
         (3, 4, 5)
         """
         return self._then(metaops.expand, shape)
@@ -108,6 +128,11 @@ class Tensor(Handle):
         """
         return self._then(metaops.unsqueeze, dim)
 
+    @overload
+    def squeeze(self, dim: int | Iterable[int]) -> Tensor: ...
+    @overload
+    def squeeze(self, *dim: int) -> Tensor: ...
+    @one_by_one
     @tells_mistakes
     def squeeze(self, dim: int | Iterable[int]) -> Tensor:
         """Take away the dimension or dimensions `dim`, each of size 1; an empty tuple takes away nothing.
@@ -117,11 +142,16 @@ class Tensor(Handle):
         """
         return self._then(metaops.squeeze, dim)
 
+    @overload
+    def permute(self, dims: Iterable[int]) -> Tensor: ...
+    @overload
+    def permute(self, *dims: int) -> Tensor: ...
+    @one_by_one
     @tells_mistakes
     def permute(self, dims: Iterable[int]) -> Tensor:
         """Reorder dimensions: dimension d of the result is dimension `dims[d]` of this level.
 
-        >>> Tensor(shape=(4, 8, 2)).permute((2, 0, 1)).shape
+        >>> Tensor(shape=(4, 8, 2)).permute(2, 0, 1).shape
         (2, 4, 8)
         """
         return self._then(metaops.permute, dims)
@@ -145,7 +175,7 @@ class Tensor(Handle):
         return self._then(metaops.ravel)
 
     @tells_mistakes
-    def pad(self, pad: Iterable[tuple[int | str | Symbol, int | str | Symbol]]) -> Tensor:
+    def pad(self, pad: Iterable[tuple[OneSize, OneSize]]) -> Tensor:
         """Add `((before, after), ...)` elements that are out of bounds, one pair a dimension.
 
         >>> Tensor(shape=(4, 8)).pad(((1, 1), (0, 2))).shape
@@ -185,7 +215,7 @@ class Tensor(Handle):
         Keys of `subs` are symbols, names, and tensors, whose sizes are those of the value (`{"shape": (4, 8)}`).
 
         >>> x = Tensor(1)
-        >>> x.tile((Symbol("B"),)).subs({x: {"shape": (10,)}, "B": 4}).shape
+        >>> x.tile("B").subs({x: {"shape": (10,)}, "B": 4}).shape
         (3,)
         """
         if not isinstance(subs, Mapping):

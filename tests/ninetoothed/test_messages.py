@@ -229,9 +229,15 @@ MISTAKES = (
         ' `min`, `max` and `cdiv` in a text, as in `Symbol("cdiv(n, 2)")`',
     ),
     (
-        lambda x, y: x.permute(1, 0),
+        lambda x, y: x.permute(1, 0, 2),
+        ArrangementError,
+        "permute((1, 0, 2)) of `x`, of shape (x_size_0, x_size_1): there is no dimension 2; use -2 to 1",
+    ),
+    (
+        lambda x, y: x.pad((1, 1), (1, 1)),
         TypeError,
-        "permute(1, 0) of `x`, of shape (x_size_0, x_size_1): too many positional arguments; write permute((1, 0))",
+        "pad((1, 1), (1, 1)) of `x`, of shape (x_size_0, x_size_1): too many positional arguments; write"
+        " pad(((1, 1), (1, 1)))",
     ),
     (
         lambda x, y: x.tile((2, 2)).dtype.tile((1, 1), stride=(1, 1)),

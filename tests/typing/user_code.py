@@ -61,12 +61,16 @@ def windows(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
     tiled = x.pad(((1, 1),)).tile((3,), strides=(1,), dilation=(1,), floor_mode=True)
     tiled = tiled.unsqueeze(0).squeeze(0).permute((0,)).flatten(0, 1).expand((-1,))
     tiled.dtype = tiled.dtype.squeeze(())
+    tiled = tiled.unsqueeze(0).tile(1, -1).squeeze(0, 1).expand(4, -1, BLOCK).permute(1, 0).tile(2, "n", strides=(1, 1))
+    is_long = (x.shape[0] > 4) & (x.shape[1] <= 2 * x.shape[0])
+    assert isinstance(is_long, bool) or is_long.subs({"n": 1}) and x.innermost().offsets(0)
     length = (x.shape[0] + 2 * BLOCK - 1) // BLOCK % 7
     return tiled, y.tile((length,))[1:].ravel()
 
 
 def mistaken(x: Tensor) -> Tensor:
     x.tiled((BLOCK,))  # error: reportAttributeAccessIssue
+    x.permute(1.5, 0)  # error: reportArgumentType
     return x.tile((BLOCK,), stride=(1,))  # error: reportCallIssue
 
 

@@ -50,6 +50,36 @@ def test_the_end_of_a_flattening_is_exclusive(end, shape):
     assert Tensor(shape=(2, 3, 4, 5)).flatten(start_dim=1, end_dim=end).shape == shape
 
 
+@pytest.mark.parametrize(
+    "one_by_one, at_once",
+    (
+        (lambda x: x.permute(2, 0, 1), lambda x: x.permute((2, 0, 1))),
+        (lambda x: x.permute(-1, 0, numpy.int64(1)), lambda x: x.permute((-1, 0, 1))),
+        (lambda x: x.expand(4, 8, -1), lambda x: x.expand((4, 8, -1))),
+        (lambda x: x.expand(3, -1, N, -1), lambda x: x.expand((3, -1, N, -1))),
+        (lambda x: x.tile(2, 1, -1), lambda x: x.tile((2, 1, -1))),
+        (lambda x: x.tile(2, "n", N), lambda x: x.tile((2, N, N))),
+        (
+            lambda x: x.tile(2, 1, 2, strides=(1, 1, 2), dilation=(1, 1, 1), floor_mode=True),
+            lambda x: x.tile((2, 1, 2), (1, 1, 2), (1, 1, 1), True),
+        ),
+        (lambda x: x.unsqueeze(0).squeeze(0, 2), lambda x: x.unsqueeze(0).squeeze((0, 2))),
+        (lambda x: x.tile(2, 1, -1).dtype.squeeze(-2), lambda x: x.tile((2, 1, -1)).dtype.squeeze((1,))),
+        (lambda x: x[0, 0].tile(2), lambda x: x[0, 0].tile((2,))),
+        (lambda x: x[0, 0].tile(2, strides=1), lambda x: x[0, 0].tile((2,), (1,))),
+        (lambda x: x[0, 0].permute(0), lambda x: x[0, 0].permute((0,))),
+    ),
+)
+def test_sizes_and_dimensions_one_by_one(one_by_one, at_once):
+    x = Tensor(shape=(4, 1, None), name="x")
+    assert one_by_one(x).arrangement == at_once(x).arrangement
+
+
+def test_two_sizes_are_no_size_and_stride():
+    with pytest.raises(ArrangementError, match=r"tile\(\(4, 2\)\) of `x`.*tile_shape \(4, 2\) has 2 entries; give 1"):
+        Tensor(1, name="x").tile(4, 2)
+
+
 def test_flattening_nothing():
     assert Tensor(0).flatten().shape == (1,)
 

@@ -146,6 +146,12 @@ def test_comparisons_are_conditions():
     assert repr(joined) == "(a < 5) & (b > a) & (a >= 0)" and joined.names() == {a, b}
 
 
+def test_conditions_of_numbers_join_those_of_symbols():
+    condition = Symbol("a") < 5
+    assert (condition & (3 < 4)) is condition is ((3 < 4) & condition)
+    assert (condition & (3 > 4)) is False is ((3 > 4) & condition)
+
+
 @pytest.mark.parametrize("sign", ("<", "<=", ">", ">="))
 @pytest.mark.parametrize("number", (3, 4, 5))
 def test_a_condition_with_numbers_is_true_or_false(sign, number):
