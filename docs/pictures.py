@@ -11,11 +11,8 @@ FOLDER = pathlib.Path(__file__).parent / "pictures"
 def product(a, b, c):
     """Arrange a matrix product, as the README does."""
     rows, columns, inner = (Symbol(name, constexpr=True) for name in "MNK")
-    c = c.tile((rows, columns))
-    a = a.tile((rows, inner)).tile((1, -1)).expand((-1, c.shape[1]))
-    b = b.tile((inner, columns)).tile((-1, 1)).expand((c.shape[0], -1))
-    a.dtype, b.dtype = a.dtype.squeeze(0), b.dtype.squeeze(1)
-    return a, b, c
+    c = c.tile(rows, columns)
+    return a.tile(rows, inner, loop=1).expand(-1, c.shape[1]), b.tile(inner, columns, loop=0).expand(c.shape[0], -1), c
 
 
 def main() -> None:

@@ -9,11 +9,10 @@ from ninetoothed import Tensor, block_size
 
 
 def arrangement(hidden, weight, target, loss, M=block_size(), V=block_size(), D=block_size()):
-    hidden = hidden.tile((M, D)).tile((1, -1)).squeeze(1)
-    hidden.dtype = hidden.dtype.squeeze(0)  # (tokens / M), (depth / D), (M, D)
-    weight = weight.permute((1, 0)).tile((D, V)).tile((-1, -1)).squeeze(1)
+    hidden = hidden.tile(M, D, loop=1).squeeze(1)  # (tokens / M), (depth / D), (M, D)
+    weight = weight.permute(1, 0).tile(D, V, loop=(0, 1)).squeeze(1)
     weight = weight.expand(hidden.shape)  # the same for all programs: (depth / D, vocabulary / V), (D, V)
-    return hidden, weight, target.tile((M,)), loss.tile((M,))
+    return hidden, weight, target.tile(M), loss.tile(M)
 
 
 def application(hidden, weight, target, loss):

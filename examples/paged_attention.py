@@ -7,9 +7,7 @@ from ninetoothed import Tensor
 
 def heads(tensor):
     """(batch, heads, depth): each program has a vector."""
-    tensor = tensor.tile((1, 1, -1)).squeeze(2)
-    tensor.dtype = tensor.dtype.squeeze((0, 1))
-    return tensor
+    return tensor.tile(None, None, -1).squeeze(2)
 
 
 def arrangement(query, keys, values, table, length, output):
@@ -17,14 +15,10 @@ def arrangement(query, keys, values, table, length, output):
 
     def pages(cache):
         """(pages, tokens, heads, depth): each program has all pages of its head, tiles of (tokens, depth)."""
-        cache = cache.tile((1, -1, 1, -1)).tile((-1, 1, 1, 1)).squeeze((1, 3)).expand((query.shape[0], -1))
-        cache.dtype = cache.dtype.squeeze((1, 2, 3))
-        cache.dtype.dtype = cache.dtype.dtype.squeeze((0, 2))
-        return cache
+        return cache.tile(None, -1, None, -1, loop=0).squeeze(1, 3).expand(query.shape[0], -1)
 
-    table = table.tile((1, -1)).expand((-1, query.shape[1]))
-    table.dtype = table.dtype.squeeze(0)
-    length = length.tile((1,)).unsqueeze(1).expand((-1, query.shape[1]))
+    table = table.tile(None, -1).expand(-1, query.shape[1])
+    length = length.tile(1).unsqueeze(1).expand(-1, query.shape[1])
     return query, pages(keys), pages(values), table, length, output
 
 

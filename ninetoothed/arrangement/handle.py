@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, overload
 
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 # Sizes as users write them: a string is parsed to a symbol, None is left to the call, a single one is one dimension.
 OneSize = int | str | Symbol
 Sizes = OneSize | Sequence[OneSize | None]
+# Dimensions of tiles to loop over: all tiles along each, or as many as a mapping says.
+Loop = int | Sequence[int] | Mapping[int, OneSize]
 
 
 class Handle(WithoutNumbers):

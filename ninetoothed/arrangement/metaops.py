@@ -4,12 +4,19 @@ A shape rule takes an arrangement and the level that it changes, and returns a n
 `ArrangementError` where something does not fit. An index rule maps an element's indices after a step to those before.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, TypeVar
 
 from ninetoothed.arrangement.guards import Guard
-from ninetoothed.arrangement.operands import KeywordArgument, MetaOperation, is_below, never_negative, shape_text
+from ninetoothed.arrangement.operands import (
+    KeywordArgument,
+    MetaOperation,
+    is_below,
+    never_negative,
+    several,
+    shape_text,
+)
 from ninetoothed.arrangement.sizes import largest
 from ninetoothed.arrangement.subscripts import full_key, position, span
 from ninetoothed.arrangement.symbol import leaves_of
@@ -147,13 +154,19 @@ def tile(
     strides: Any = None,
     dilation: Any = None,
     floor_mode: bool = False,
+    loop: Any = None,
 ) -> Arrangement:
-    """Split a level: the outer size is `div(size - dilation * (tile - 1) - 1, stride) + 1`, never below 0."""
-    given = {"strides": strides, "dilation": dilation}
+    """Split a level: the outer size is `div(size - dilation * (tile - 1) - 1, stride) + 1`, never below 0.
+
+    A tile of None is one element, and has no such dimension. `loop` makes a level between of the tiles along these
+    dimensions: all of them, or as many as a mapping says.
+    """
+    given = {"strides": strides, "dilation": dilation, "loop": loop}
     named = tuple(KeywordArgument(name, value) for name, value in given.items() if value is not None)
     call = MetaOperation(arrangement, level, "tile", (tile_shape, *named))
     shape = call.shape
-    tile_shape = call.per_dimension(tile_shape, "tile_shape")
+    single = tuple(dim for dim, size in enumerate(several(tile_shape)) if size is None)
+    tile_shape = call.per_dimension(tuple(1 if size is None else size for size in several(tile_shape)), "tile_shape")
     strides = call.per_dimension((-1,) * len(shape) if strides is None else strides, "strides")
     dilation = call.per_dimension((1,) * len(shape) if dilation is None else dilation, "dilation")
     rows = [
@@ -161,7 +174,23 @@ def tile(
         for row in zip(range(len(shape)), tile_shape, strides, dilation, strict=True)
     ]
     outer, inner, steps = (tuple(row[i] for row in rows) for i in range(3))
-    return arrangement.then(Step("tile", level, shape, (steps, dilation)), outer, inner)
+    arrangement = arrangement.then(Step("tile", level, shape, (steps, dilation)), outer, inner)
+    if single:
+        arrangement = squeeze(arrangement, level + 1, single)
+    return arrangement if loop is None else _looped(call, arrangement, loop)
+
+
+def _looped(call: MetaOperation, arrangement: Arrangement, loop: Any) -> Arrangement:
+    """Group tiles along dimensions: a level of the tiles of a group, which has these dimensions alone."""
+    counts = loop if isinstance(loop, Mapping) else dict.fromkeys(several(loop), -1)
+    dims = call.dimensions(tuple(counts))
+    found = dict(zip(dims, call.sizes(tuple(counts.values()), "loop"), strict=True))
+    for dim, count in found.items():
+        if is_below(count, 1) and count != -1:
+            raise call.error(f"the loop takes {count} tiles along dimension {dim}", "give 1 or more, or -1 for all")
+    rank = len(call.shape)
+    arrangement = tile(arrangement, call.level, tuple(found.get(dim, 1) for dim in range(rank)))
+    return squeeze(arrangement, call.level + 1, tuple(dim for dim in range(rank) if dim not in found))
 
 
 def _tile_dimension(

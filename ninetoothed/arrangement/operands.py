@@ -42,11 +42,15 @@ def one_by_one(function: Callable[..., _T]) -> Callable[..., _T]:
 
     @functools.wraps(function)
     def call(self: Any, *args: Any, **kwargs: Any) -> _T:
-        if len(args) > 1 and all(isinstance(each, str | Symbol) or as_int(each) is not None for each in args):
+        if len(args) > 1 and all(_is_single(each) for each in args):
             args = (args,)
         return function(self, *args, **kwargs)
 
     return call
+
+
+def _is_single(value: Any) -> bool:
+    return value is None or isinstance(value, str | Symbol) or as_int(value) is not None
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from ninetoothed.arrangement import metaops, sources
 from ninetoothed.arrangement.boundary import tells_mistakes
-from ninetoothed.arrangement.handle import Handle, OneSize, Sizes
+from ninetoothed.arrangement.handle import Handle, Loop, OneSize, Sizes
 from ninetoothed.arrangement.numbers import elements, with_numbers
 from ninetoothed.arrangement.operands import one_by_one
 from ninetoothed.arrangement.value import Arrangement
@@ -76,34 +76,47 @@ class Tensor(Handle):
 
     @overload
     def tile(
-        self, tile_shape: Sizes, strides: Sizes | None = None, dilation: Sizes | None = None, floor_mode: bool = False
+        self,
+        tile_shape: Sizes,
+        strides: Sizes | None = None,
+        dilation: Sizes | None = None,
+        floor_mode: bool = False,
+        loop: Loop | None = None,
     ) -> Tensor: ...
     @overload
     def tile(
         self,
-        *tile_shape: OneSize,
+        *tile_shape: OneSize | None,
         strides: Sizes | None = None,
         dilation: Sizes | None = None,
         floor_mode: bool = False,
+        loop: Loop | None = None,
     ) -> Tensor: ...
     @one_by_one
     @tells_mistakes
     def tile(
-        self, tile_shape: Sizes, strides: Sizes | None = None, dilation: Sizes | None = None, floor_mode: bool = False
+        self,
+        tile_shape: Sizes,
+        strides: Sizes | None = None,
+        dilation: Sizes | None = None,
+        floor_mode: bool = False,
+        loop: Loop | None = None,
     ) -> Tensor:
         """Split this level into tiles: the outer level counts them, the inner one is a tile.
 
-        Element n of tile o is at `o * stride + n * dilation`. A tile size of -1 is the whole dimension; a stride of -1
-        (default) is the tile size. The outer size is `div(size - dilation * (tile - 1) - 1, stride) + 1`, never below
-        0, `div` rounding up, or down with `floor_mode`.
+        Element n of tile o is at `o * stride + n * dilation`. A tile size of -1 is the whole dimension; of None it is
+        one element, and the tile has no such dimension. A stride of -1 (default) is the tile size. The outer size is
+        `div(size - dilation * (tile - 1) - 1, stride) + 1`, never below 0, `div` rounding up, or down with
+        `floor_mode`.
 
-        >>> x = Tensor(shape=(5, 8)).tile((2, -1))
-        >>> x.shape, x.dtype.shape
-        ((3, 1), (2, 8))
-        >>> Tensor(shape=(5, 8)).tile(2, -1).shape
-        (3, 1)
+        loop: dimensions along which a program has all tiles, to loop over: they are a level between. A mapping says
+            how many tiles along each.
+
+        >>> x = Tensor(shape=(6, 8), name="x")
+        >>> x.tile(2, 4), x.tile(None, -1), x.tile(None, 4, loop=1)
+        (Tensor(x: (3, 2), (2, 4)), Tensor(x: (6, 1), (8,)), Tensor(x: (6, 1), (2,), (4,)))
         """
-        return self._then(metaops.tile, tile_shape, strides, dilation, floor_mode)
+        return self._then(metaops.tile, tile_shape, strides, dilation, floor_mode, loop)
 
     @overload
     def expand(self, shape: Sizes) -> Tensor: ...

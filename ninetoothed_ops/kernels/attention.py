@@ -8,7 +8,6 @@ from ninetoothed import Tensor, block_size
 
 from .numeric import computed, widen
 from .online_softmax import decay, merged
-from .parameters import squeezed
 
 # Sums of exponentials are kept as logarithms of base 2, so that a weight takes one multiplication and one exponential.
 LOG2E = 1.4426950408889634
@@ -58,12 +57,12 @@ def inputs(query, key, value, mask):
 
 def rows(tensor):
     """Give each program a block of rows: of queries, or of what there is for each of them."""
-    return squeezed(tensor.tile((1, 1, BLOCK_SIZE_M, -1)), (0, 1))
+    return tensor.tile(None, None, BLOCK_SIZE_M, -1)
 
 
 def numbers(tensor):
     """Give each program the numbers of a block of rows, of which there is one a row."""
-    return squeezed(tensor.tile((1, 1, BLOCK_SIZE_M, 1)), (0, 1, 3))
+    return tensor.tile(None, None, BLOCK_SIZE_M, None)
 
 
 def repeated(tensor, query):
@@ -75,14 +74,13 @@ def repeated(tensor, query):
 
 def blocks(tensor, query):
     """Give each block of queries all blocks of keys or values of the head that serves its own."""
-    tiled = repeated(tensor, query).tile((1, 1, BLOCK_SIZE_N, -1)).tile((1, 1, -1, 1))
-    tiled = tiled.expand((-1, -1, rows(query).shape[2], -1))
-    return squeezed(tiled, (0, 1, 3), (0, 1))
+    tiled = repeated(tensor, query).tile(None, None, BLOCK_SIZE_N, -1, loop=2)
+    return tiled.expand(-1, -1, rows(query).shape[2], -1)
 
 
 def masks(mask):
     """Give each block of queries its blocks of the mask, one for each block of keys."""
-    return squeezed(mask.tile((1, 1, BLOCK_SIZE_M, BLOCK_SIZE_N)).tile((1, 1, 1, -1)), (0, 1, 2), (0, 1))
+    return mask.tile(None, None, BLOCK_SIZE_M, BLOCK_SIZE_N, loop=3)
 
 
 def by_rows(query, key, value, mask, lengths):

@@ -11,7 +11,6 @@ from ninetoothed import Tensor, block_size
 
 from . import gated
 from .mm import BLOCK_SIZE_K, BLOCK_SIZE_N
-from .parameters import squeezed
 
 # As many rows as Hopper's instruction has: fewer would make the weights its left operand, which reshaped is copied.
 BLOCK_SIZE_M = block_size(lower_bound=64)
@@ -21,11 +20,11 @@ def arrangement(input, weights, gate, up):
     """`input`: (rows, K); `weights`: (2, columns, K); `gate`, `up`: (rows, columns)."""
     gate_arranged, up_arranged = (tensor.tile((BLOCK_SIZE_M, BLOCK_SIZE_N)) for tensor in (gate, up))
 
-    input_arranged = input.tile((BLOCK_SIZE_M, BLOCK_SIZE_K)).tile((1, -1)).expand((-1, gate_arranged.shape[1]))
-    weights_arranged = weights.tile((-1, BLOCK_SIZE_N, BLOCK_SIZE_K)).tile((1, 1, -1))
-    weights_arranged = weights_arranged.squeeze(2).expand((gate_arranged.shape[0], -1))
+    input_arranged = input.tile(BLOCK_SIZE_M, BLOCK_SIZE_K, loop=1).expand(-1, gate_arranged.shape[1])
+    weights_arranged = weights.tile(-1, BLOCK_SIZE_N, BLOCK_SIZE_K, loop=2)
+    weights_arranged = weights_arranged.squeeze(2).expand(gate_arranged.shape[0], -1)
 
-    return squeezed(input_arranged, 0), squeezed(weights_arranged, (0, 1)), gate_arranged, up_arranged
+    return input_arranged, weights_arranged, gate_arranged, up_arranged
 
 
 def application(input, weights, gate, up):

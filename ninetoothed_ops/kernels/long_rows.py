@@ -11,7 +11,6 @@ from ninetoothed import Tensor
 
 from . import layer_norm, layer_norm_backward, rms_norm, rms_norm_backward
 from .numeric import computed, exponential, factor_of, widen
-from .parameters import squeezed
 from .rowwise import each_row
 
 # Rows of more elements than this are read in chunks.
@@ -21,7 +20,7 @@ CHUNK = 8192
 
 def chunks(tensor):
     """(..., columns) as a sequence of chunks a row."""
-    return squeezed(tensor.flatten(end_dim=-1).tile((1, CHUNK)).tile((1, -1)), 0, 0)
+    return tensor.flatten(end_dim=-1).tile(None, CHUNK, loop=1)
 
 
 def arrangement(*tensors):

@@ -12,17 +12,9 @@ BLOCK_SIZE_K = block_size()
 
 
 def arrangement(input, other, output):
-    output_arranged = output.tile((BLOCK_SIZE_M, BLOCK_SIZE_N))
-
-    input_arranged = input.tile((BLOCK_SIZE_M, BLOCK_SIZE_K))
-    input_arranged = input_arranged.tile((1, -1))
-    input_arranged = input_arranged.expand((-1, output_arranged.shape[1]))
-    input_arranged.dtype = input_arranged.dtype.squeeze(0)
-
-    other_arranged = other.tile((BLOCK_SIZE_K, BLOCK_SIZE_N))
-    other_arranged = other_arranged.tile((-1, 1))
-    other_arranged = other_arranged.expand((output_arranged.shape[0], -1))
-    other_arranged.dtype = other_arranged.dtype.squeeze(1)
+    output_arranged = output.tile(BLOCK_SIZE_M, BLOCK_SIZE_N)
+    input_arranged = input.tile(BLOCK_SIZE_M, BLOCK_SIZE_K, loop=1).expand(-1, output_arranged.shape[1])
+    other_arranged = other.tile(BLOCK_SIZE_K, BLOCK_SIZE_N, loop=0).expand(output_arranged.shape[0], -1)
 
     return input_arranged, other_arranged, output_arranged
 

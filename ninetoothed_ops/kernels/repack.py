@@ -8,14 +8,12 @@ import functools
 import ninetoothed
 from ninetoothed import Tensor
 
-from .parameters import squeezed
-
 # Channels and pixels of a tile: those of filters are few.
 FEW_PIXELS = 16
 
 
 def arrangement(input, output, channels, pixels):
-    return tuple(squeezed(tensor.tile((1, channels, pixels)), 0) for tensor in (input, output))
+    return tuple(tensor.tile(None, channels, pixels) for tensor in (input, output))
 
 
 def application(input, output):

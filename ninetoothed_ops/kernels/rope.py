@@ -12,18 +12,17 @@ import ninetoothed.language as ntl
 from ninetoothed import Tensor
 
 from .numeric import widen
-from .parameters import flags, squeezed
+from .parameters import flags
 
 
 def arrangement(input, sin, cos, output, *flags, interleaved, interleaved_output):
     """Give each token a program, with all heads of `input`: in one tile where interleaved, else in two halves."""
 
     def heads(tensor, interleaved):
-        tiled = tensor.tile((1, 1, -1, -1 if interleaved else sin.shape[3])).tile((1, 1, 1, -1))
-        return squeezed(tiled, (0, 1, 2), (0, 1))
+        return tensor.tile(None, None, -1, -1 if interleaved else sin.shape[3], loop=3)
 
     def angles(table):
-        return squeezed(table.tile((1, 1, 1, -1)).tile((1, 1, -1, 1)), (0, 1, 3), (0, 1, 2))
+        return table.tile(None, None, None, -1, loop=2)
 
     return heads(input, interleaved), angles(sin), angles(cos), heads(output, interleaved_output), *flags
 

@@ -11,7 +11,7 @@ import ninetoothed.language as ntl
 from ninetoothed import Tensor
 
 from .numeric import widen
-from .parameters import flags, squeezed
+from .parameters import flags
 from .rope import read, rotate
 
 
@@ -22,20 +22,17 @@ def arrangement(query, key, value, sin, cos, slots, keys, values, rotated, flag,
     def parts(tensor):
         """(batch, tokens, heads, ..., D): all pairs of a row or each half, or of all rows of a group, and the rest."""
         group = (-1,) * (tensor.ndim - 4)
-        tiled = tensor.tile((1, 1, 1, *group, width)).tile((1, 1, 1, *group, -1))
-        return squeezed(tiled, tuple(range(tensor.ndim - 1)), (0, 1, 2))
+        return tensor.tile(None, None, None, *group, width, loop=-1)
 
     def places(tensor, width):
         """(batch, heads, length, D): all rows of a head, in tiles of so many columns, for every token."""
-        tiled = tensor.tile((1, 1, 1, width)).tile((1, 1, -1, -1)).permute((0, 2, 1, 3))
-        tiled = tiled.expand((-1, tokens, -1, -1))
-        return squeezed(tiled, (0, 1), (0, 1, 2))
+        return tensor.tile(None, None, None, width, loop=(2, 3)).permute(0, 2, 1, 3).expand(-1, tokens, -1, -1)
 
     def angles(table):
-        return squeezed(table.tile((1, 1, 1, -1)).tile((1, 1, -1, 1)).expand((-1, -1, heads, -1)), (0, 1, 3), (0, 1, 2))
+        return table.tile(None, None, None, -1, loop=2).expand(-1, -1, heads, -1)
 
-    rows = squeezed(value.tile((1, 1, 1, -1)), (0, 1, 2))
-    numbers = squeezed(slots.tile((1, 1)).unsqueeze(2).expand((-1, -1, heads)), 0)
+    rows = value.tile(None, None, None, -1)
+    numbers = slots.tile(None, 1).unsqueeze(2).expand(-1, -1, heads)
     loaded = parts(query), parts(key), rows, angles(sin), angles(cos), numbers
 
     return *loaded, places(keys, width), places(values, -1), parts(rotated), flag

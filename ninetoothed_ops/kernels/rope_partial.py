@@ -6,12 +6,11 @@ output[:d] = rope(input[:d]) and output[d:] = input[d:]; the gradient likewise, 
 import functools
 
 from . import rope, rope_backward
-from .parameters import squeezed
 
 
 def rest_of_heads(tensor):
     """Give each token the columns of all its heads."""
-    return squeezed(tensor.tile((1, 1, -1, -1)), (0, 1))
+    return tensor.tile(None, None, -1, -1)
 
 
 def arrangement(input, sin, cos, rest, output_rest, output, *flags, **layouts):

@@ -1,11 +1,9 @@
 """The arrangement of kernels of rows: a whole row is one tile."""
 
-from .parameters import squeezed
-
 
 def rows(tensor):
     """(..., columns) as one tile of (columns,) a row."""
-    return squeezed(tensor.flatten(end_dim=-1).tile((1, -1)), 0)
+    return tensor.flatten(end_dim=-1).tile(None, -1)
 
 
 def arrangement(*tensors):
@@ -27,7 +25,7 @@ def arrangement_of_groups(*tensors, group, sums):
     """Give each program `group` rows, one after another; and a row of those tensors at the places `sums`."""
 
     def grouped(tensor):
-        return squeezed(tensor.flatten(end_dim=-1).tile((1, -1)).tile((group, 1)), 1, 0)
+        return tensor.flatten(end_dim=-1).tile(None, -1, loop={0: group})
 
     arranged = each_row(tensors, grouped, lambda vector: vector.tile((-1,)))
 

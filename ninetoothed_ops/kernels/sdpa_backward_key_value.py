@@ -25,25 +25,22 @@ from .attention import (
 )
 from .attention_backward import dropped, parameters, through_cap, visible, weights_of
 from .numeric import computed
-from .parameters import squeezed
 
 
 def columns_of(tensor):
     """Give each program a block of keys or values, or of what there is for each of them."""
-    return squeezed(tensor.tile((1, 1, BLOCK_SIZE_N, -1)), (0, 1))
+    return tensor.tile(None, None, BLOCK_SIZE_N, -1)
 
 
 def blocks_of_rows(tensor, key):
     """Give each block of keys all blocks of queries of the heads that it serves: (heads, blocks)."""
-    tiled = tensor.tile((1, 1, BLOCK_SIZE_M, -1)).tile((1, tensor.shape[1] // key.shape[1], -1, 1))
-    tiled = tiled.expand((-1, -1, columns_of(key).shape[2], -1))
-    return squeezed(tiled, (0, 3), (0, 1))
+    loop = {1: tensor.shape[1] // key.shape[1], 2: -1}
+    return tensor.tile(None, None, BLOCK_SIZE_M, -1, loop=loop).expand(-1, -1, columns_of(key).shape[2], -1)
 
 
 def columns_of_masks(mask, key):
-    tiled = mask.tile((1, 1, BLOCK_SIZE_M, BLOCK_SIZE_N)).tile((1, mask.shape[1] // key.shape[1], -1, 1))
-    tiled = tiled.permute((0, 1, 3, 2))
-    return squeezed(tiled, (0, 3), (0, 1))
+    loop = {1: mask.shape[1] // key.shape[1], 2: -1}
+    return mask.tile(None, None, BLOCK_SIZE_M, BLOCK_SIZE_N, loop=loop).permute(0, 1, 3, 2)
 
 
 def arrangement(

@@ -12,22 +12,19 @@ from ninetoothed import Tensor
 from .attention import ADDITIVE_MASK, matrices, repeated, vectors
 from .attention_backward import parameters, slopes_of, visible
 from .numeric import computed
-from .parameters import squeezed
 
 BLOCK_SIZE = 64
 
 
 def shared(tensor, mask, dim):
     """Give each tile of the mask the blocks of the rows, or of the columns, of all that share it: (entries, heads)."""
-    group = tensor.shape[0] // mask.shape[0], tensor.shape[1] // mask.shape[1]
-    tiled = tensor.tile((1, 1, BLOCK_SIZE, -1)).tile((*group, 1, 1))
-    tiled = tiled.expand((-1, -1, -1, mask.tile((1, 1, BLOCK_SIZE, BLOCK_SIZE)).shape[5 - dim]))
-    tiled = tiled if dim == 2 else tiled.permute((0, 1, 3, 2))
-    return squeezed(tiled, (2, 3), (0, 1))
+    loop = {d: tensor.shape[d] // mask.shape[d] for d in (0, 1)}
+    tiled = tensor.tile(None, None, BLOCK_SIZE, -1, loop=loop).expand(-1, -1, -1, tiles(mask).shape[5 - dim])
+    return tiled if dim == 2 else tiled.permute(0, 1, 3, 2)
 
 
 def tiles(mask):
-    return squeezed(mask.tile((1, 1, BLOCK_SIZE, BLOCK_SIZE)), (0, 1))
+    return mask.tile(None, None, BLOCK_SIZE, BLOCK_SIZE)
 
 
 def arrangement(query, key, value, mask, lengths, seed, scale, rate, grad, lse, peak, delta, mask_grad, *flags):

@@ -8,13 +8,12 @@ from ninetoothed import Tensor
 
 from .attention import kept, row_numbers
 from .attention_backward import dropped
-from .parameters import squeezed
 
 BLOCK_SIZE = 64
 
 
 def arrangement(factors, seed, rate):
-    return squeezed(factors.tile((1, 1, BLOCK_SIZE, BLOCK_SIZE)), (0, 1)), seed, rate
+    return factors.tile(None, None, BLOCK_SIZE, BLOCK_SIZE), seed, rate
 
 
 def application(factors, seed, rate):

@@ -59,6 +59,7 @@ mm(torch.ones(2, 3), torch.ones(3, 4), torch.empty(2, 4), SIZE=64)
 
 def windows(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
     tiled = x.pad(((1, 1),)).tile((3,), strides=(1,), dilation=(1,), floor_mode=True)
+    tiled = tiled.tile(None, loop=0).tile((None, 2), loop={1: BLOCK})
     tiled = tiled.unsqueeze(0).squeeze(0).permute((0,)).flatten(0, 1).expand((-1,))
     tiled.dtype = tiled.dtype.squeeze(())
     tiled = tiled.unsqueeze(0).tile(1, -1).squeeze(0, 1).expand(4, -1, BLOCK).permute(1, 0).tile(2, "n", strides=(1, 1))

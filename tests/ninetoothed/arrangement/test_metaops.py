@@ -75,6 +75,76 @@ def test_sizes_and_dimensions_one_by_one(one_by_one, at_once):
     assert one_by_one(x).arrangement == at_once(x).arrangement
 
 
+def with_inner(tensor, change, *others):
+    """Rearrange the second level of an arranged tensor, and the third by another function."""
+    tensor.dtype = change(tensor.dtype)
+    for other in others:
+        tensor.dtype.dtype = other(tensor.dtype.dtype)
+    return tensor
+
+
+def squeezed(*dims):
+    return lambda level: level.squeeze(dims)
+
+
+@pytest.mark.parametrize(
+    "short, long",
+    (
+        (lambda x: x.tile(None, None, -1), lambda x: with_inner(x.tile((1, 1, -1)), squeezed(0, 1))),
+        (lambda x: x.tile((2, None, 4)), lambda x: with_inner(x.tile((2, 1, 4)), squeezed(1))),
+        (lambda x: x.tile(None, None, None), lambda x: with_inner(x.tile((1, 1, 1)), squeezed(0, 1, 2))),
+        (
+            lambda x: x.tile(2, None, 4, strides=(1, 3, 2), dilation=(2, 1, 1), floor_mode=True),
+            lambda x: with_inner(x.tile((2, 1, 4), (1, 3, 2), (2, 1, 1), True), squeezed(1)),
+        ),
+        (
+            lambda x: x.tile(2, None, 4, loop=2),
+            lambda x: with_inner(x.tile((2, 1, 4)).tile((1, 1, -1)), squeezed(0, 1), squeezed(1)),
+        ),
+        (
+            lambda x: x.tile(2, 3, 4, loop=(0, -1)),
+            lambda x: with_inner(x.tile((2, 3, 4)).tile((-1, 1, -1)), squeezed(1)),
+        ),
+        (
+            lambda x: x.tile(2, 3, 4, loop={1: 2, 2: -1}),
+            lambda x: with_inner(x.tile((2, 3, 4)).tile((1, 2, -1)), squeezed(0)),
+        ),
+        (
+            lambda x: x.tile(2, 3, 4, loop=()),
+            lambda x: with_inner(x.tile((2, 3, 4)).tile((1, 1, 1)), squeezed(0, 1, 2)),
+        ),
+        (
+            lambda x: with_inner(x.tile(4, 4, 4), lambda level: level.tile(None, 2, 2, loop=1)),
+            lambda x: with_inner(
+                x.tile(4, 4, 4),
+                lambda level: with_inner(level.tile(1, 2, 2).tile(1, -1, 1), squeezed(0, 2), squeezed(0)),
+            ),
+        ),
+    ),
+)
+def test_tiles_without_dimensions_and_in_loops(short, long):
+    x = Tensor(shape=(5, 7, 9), name="x")
+    assert short(x).arrangement.levels == long(x).arrangement.levels
+    assert numpy.array_equal(short(x).eval(), long(x).eval())
+    assert str(short(Tensor(3, name="x"))) == str(long(Tensor(3, name="x")))
+
+
+@pytest.mark.parametrize(
+    "tile_shape, loop, message",
+    (
+        ((None,), None, "has 1 entry; give 2"),
+        ((None, 4), 2, r"tile\(\(None, 4\), loop=2\) .*there is no dimension 2; use -2 to 1"),
+        ((None, 4), (1, -1), "a dimension is named twice"),
+        ((None, 4), {1: 0}, "the loop takes 0 tiles along dimension 1; give 1 or more, or -1 for all"),
+        ((None, 4), {1: 1.5}, "loop: expected an int or a Symbol, got 1.5"),
+        ((None, 4), "all", "there is no dimension 'all'"),
+    ),
+)
+def test_what_is_no_loop(tile_shape, loop, message):
+    with pytest.raises(ArrangementError, match=message):
+        Tensor(2, name="x").tile(tile_shape, loop=loop)
+
+
 def test_two_sizes_are_no_size_and_stride():
     with pytest.raises(ArrangementError, match=r"tile\(\(4, 2\)\) of `x`.*tile_shape \(4, 2\) has 2 entries; give 1"):
         Tensor(1, name="x").tile(4, 2)
@@ -98,7 +168,6 @@ def arranged(operation, *arguments, shape=(4, 1, None), **options):
         lambda: arranged("tile", (2, 2, 2), strides=(1, 1, 0)),
         lambda: arranged("tile", (2, 2, 2), dilation=(1, 1, 0)),
         lambda: arranged("tile", (2, 2, 1.5)),
-        lambda: arranged("tile", (2, 2, None)),
         lambda: arranged("expand", (2, 2)),
         lambda: arranged("expand", (2, 2, 2)),
         lambda: arranged("expand", (-1, 4, 1, -1)),
