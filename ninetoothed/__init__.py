@@ -47,9 +47,12 @@ from ninetoothed.errors import (
     ResourceError,
     SizeError,
     UnsupportedError,
+    VerificationError,
+    VerificationWarning,
 )
 from ninetoothed.fusion import fuse
 from ninetoothed.make import Kernel, jit, make, tune
+from ninetoothed.verification import verify
 
 __all__ = [
     "AliasingWarning",
@@ -76,6 +79,8 @@ __all__ = [
     "Symbol",
     "Tensor",
     "UnsupportedError",
+    "VerificationError",
+    "VerificationWarning",
     "__version__",
     "bfloat16",
     "block_size",
@@ -100,6 +105,7 @@ __all__ = [
     "uint32",
     "uint64",
     "uint8",
+    "verify",
 ]
 
 

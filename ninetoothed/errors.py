@@ -90,6 +90,18 @@ class RaceError(ApplicationError):
     """Several programs, or lanes of one, store different values to the same elements."""
 
 
+class VerificationError(NineToothedError):
+    """A kernel that was to be verified is refuted. `verification` holds all that was found."""
+
+    def __init__(self, message: str, verification: Any):
+        super().__init__(message)
+        self.verification = verification
+
+
+class VerificationWarning(UserWarning):
+    """A kernel that was to be verified is neither proved nor refuted."""
+
+
 class AbsentError(ApplicationError):
     """A variant touches a parameter that is absent; `runtime.dispatch` catches it."""
 

@@ -161,6 +161,7 @@ def make(
     num_stages: Choice = None,
     max_num_configs: int | None = None,
     tune: bool = False,
+    verify: bool = False,
 ) -> Kernel:
     """Make a kernel of an arrangement, which cuts tensors into tiles, and an application, which computes with them.
 
@@ -173,10 +174,13 @@ def make(
     num_warps, num_stages: a number, or several to choose from; by default the compiler chooses.
     max_num_configs: how many configurations are measured at most.
     tune: choose by measuring at the first call of each class (as `ninetoothed.tune` does), not by a formula.
+    verify: verify the kernel now, as `ninetoothed.verify` does without arguments. What is refuted is an error, what is
+        not decided a warning.
     caller, output_dir: for compiling ahead of time, which is not offered yet.
 
     Raises `ArrangementError` (a `ValueError`) where the arrangement is wrong or does not fit the application, and
-    `ApplicationError` (a `SyntaxError`) for what no call could mend in the application. Needs no GPU, and runs nothing.
+    `ApplicationError` (a `SyntaxError`) for what no call could mend in the application;
+    `VerificationError` for what `verify` refutes. Needs no GPU, and runs nothing.
 
     >>> import torch
     >>> from ninetoothed import Tensor
@@ -204,7 +208,12 @@ def make(
     oversights.warn_if_reordered(definition.name, definition.application, names, origins)
     if names and preview.stores_nothing(definition.application, names):
         preview.warn_that_nothing_is_stored(definition.name, definition.application, names)
-    return Kernel(definition)
+    kernel = Kernel(definition)
+    if verify:
+        from ninetoothed.verification.claims import demand  # needs PyTorch, which takes long to import
+
+        demand(kernel)
+    return kernel
 
 
 @overload
@@ -222,6 +231,7 @@ def jit(
     num_stages: Choice = None,
     max_num_configs: int | None = None,
     tune: bool = False,
+    verify: bool = False,
     _prettify: bool = False,
 ) -> Callable[[Application], Kernel]: ...
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ninetoothed.arrangement.symbol import Symbol, merged_leaves
+from ninetoothed.errors import user_line
 
 Size = int | Symbol
 Shape = tuple[Size, ...]
@@ -39,7 +40,7 @@ class SourceTensor:
 class Step:
     """One meta-operation on one level: its name, the level's shape before it, and the arguments of its index rule.
 
-    `after` are the shapes of the levels that replace it.
+    `after` are the shapes of the levels that replace it, `line` is the user's that asks for it.
     """
 
     operation: str
@@ -47,6 +48,7 @@ class Step:
     shape: Shape
     arguments: tuple = ()
     after: tuple[Shape, ...] = ()
+    line: str = field(default="", compare=False, repr=False)
 
 
 @dataclass(frozen=True)
@@ -65,7 +67,7 @@ class Arrangement:
     def then(self, step: Step, *shapes: Shape, replaced: int = 1) -> "Arrangement":
         """Append a step that replaces `replaced` levels, from its own on, by levels of the shapes given."""
         levels = self.levels[: step.level] + shapes + self.levels[step.level + replaced :]
-        return replace(self, levels=levels, steps=(*self.steps, replace(step, after=shapes)))
+        return replace(self, levels=levels, steps=(*self.steps, replace(step, after=shapes, line=user_line())))
 
     def with_inner(self, level: int, other: "Arrangement") -> "Arrangement | None":
         """Replace the levels from `level` on by those of an arrangement that parted from this one after some steps.

@@ -1,0 +1,131 @@
+"""The subject of `verify`: a kernel, traced for a class of calls, with the numbers of one of them."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+
+from ninetoothed import frontend, ir
+from ninetoothed.arrangement.symbol import Symbol
+from ninetoothed.definition import KernelDefinition, KernelParameter
+from ninetoothed.errors import ArgumentError, SizeError
+from ninetoothed.expr import Expr, as_expr
+from ninetoothed.races import Footprints, TensorMemory
+from ninetoothed.races.site import Site, Space
+from ninetoothed.runtime import arguments
+from ninetoothed.runtime.requirements import answered, check_requirements
+from ninetoothed.runtime.selection.machine import Machine
+from ninetoothed.runtime.specialise_plan import SpecialisationPlan
+from ninetoothed.runtime.variants import VariantCache
+
+# Sizes of which some are no multiples of any block, and the elements that a tensor may have.
+_EXAMPLES, _ELEMENTS = (131, 67, 33, 5, 2, 1), 1 << 16
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A traced kernel.
+
+    values: the sizes and strides of the call by name. blocks: the block sizes that it is traced with. shapes: of its
+    tensors, by parameter.
+    """
+
+    definition: KernelDefinition
+    program: ir.Program
+    values: Mapping[str, int]
+    blocks: Mapping[str, int]
+    shapes: Mapping[str, tuple[int, ...]]
+    known: Mapping[str, Expr]
+
+    @property
+    def footprints(self) -> Footprints | None:
+        """All that it touches of memory; None where it writes nothing."""
+        found: Footprints | None = self.program.footprints
+        return found
+
+    @property
+    def memories(self) -> Mapping[str, TensorMemory]:
+        """The memory of each tensor that it touches."""
+        return {} if self.footprints is None else self.footprints.memories
+
+    def sites(self, name: str, are_stores: bool) -> list[Site]:
+        """List the stores to a parameter, or its loads."""
+        sites = () if self.footprints is None else self.footprints.sites
+        return [site for site in sites if site.parameter == name and site.is_store == are_stores]
+
+    def space(self, name: str) -> Space:
+        """Return what sites count with: programs along the outermost level of a parameter, as all of a call's agree."""
+        assert self.footprints is not None
+        own, axes = self.parameter(name).outermost, self.footprints.space.axes
+        if len(own) != len(axes):
+            return self.footprints.space
+        counts = {axis: self._number(size) for axis, size in zip(axes, own, strict=True)}
+        return replace(self.footprints.space, axes=counts, counts=counts)
+
+    def parameter(self, name: str) -> KernelParameter:
+        """Return a parameter by its name."""
+        return next(each for each in self.definition.parameters if each.name == name)
+
+    def _number(self, size: int | Symbol) -> Expr:
+        # A size may be known to be one that is known.
+        return as_expr(size).subs(self.known).subs(self.known)
+
+
+def subject(kernel: Any, args: Sequence[Any], kwargs: Mapping[str, Any], gpu: Machine) -> Subject:
+    """Trace a kernel for a call, of which a tuple stands for a tensor of that shape."""
+    definition = kernel.definition
+    given = tuple(map(_tensor, definition.parameters, args)) if len(args) == len(definition.parameters) else tuple(args)
+    plan = SpecialisationPlan(definition)
+    call, device = arguments.check(definition, arguments.bind(definition, given, dict(kwargs)))
+    cache = VariantCache()
+    while True:
+        selection = cache.select(plan, call, device, gpu)
+        answer = functools.partial(answered, definition, selection.values)
+        try:
+            program = frontend.trace(definition, selection.specialisation, answer)
+            check_requirements(definition, program.requirements, selection.values)
+            break
+        except SizeError as error:  # Other blocks may fit.
+            selection.choices.learn(error)
+    shapes = {
+        parameter.name: tuple(value.shape)
+        for parameter, value in zip(definition.parameters, call.arguments, strict=True)
+        if isinstance(value, torch.Tensor)
+    }
+    known = {name: as_expr(value) for name, value in selection.specialisation.known}
+    return Subject(definition, program, selection.values, selection.schedule.blocks, shapes, known)
+
+
+def _tensor(parameter: KernelParameter, value: Any) -> Any:
+    """Make a tensor of a shape; anything else stays as it is."""
+    is_shape = isinstance(value, tuple | torch.Size) and all(isinstance(size, int) for size in value)
+    if not is_shape or not parameter.source.sizes:
+        return value
+    dtype = getattr(torch, str(parameter.source.dtype or "float32").rpartition(".")[2], torch.float32)
+    return torch.empty(value, dtype=dtype)
+
+
+def examples(definition: KernelDefinition) -> Iterator[tuple[Any, ...]]:
+    """Yield arguments of many sizes: one size for all dimensions that only a call tells, in turns."""
+    for parameter in definition.parameters:
+        source = parameter.source
+        if not source.sizes and source.value is None and source.constexpr:
+            what = f"`{parameter.name}` of kernel {definition.name!r} is known when compiling"
+            raise ArgumentError(f"{what}: give `verify` the arguments of a call, tensors or their shapes")
+    most = max((len(parameter.source.sizes) for parameter in definition.parameters), default=0)
+    for number in _EXAMPLES:
+        if number ** max(most, 1) <= _ELEMENTS or number <= 5:
+            yield tuple(_example(parameter, number) for parameter in definition.parameters)
+
+
+def _example(parameter: KernelParameter, number: int) -> Any:
+    source = parameter.source
+    if not source.sizes:
+        return 1.0 if source.value is None else source.value
+    values = {name: number for size in source.sizes if isinstance(size, Symbol) for name in size.leaves}
+    sizes = (size if isinstance(size, int) else size.subs(values) for size in source.sizes)
+    return tuple(sizes)
