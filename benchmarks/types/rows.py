@@ -111,6 +111,8 @@ sum of 50 :: out = ntl.sum(v) :: v.sum()
 sum along an axis :: out = ntl.sum(a, 1) :: a.sum(1)
 xor_sum :: out = ntl.xor_sum(x) :: functools.reduce(lambda p, q: p ^ q, x)
 xor_sum of 50 :: out = ntl.xor_sum(v) :: functools.reduce(lambda p, q: p ^ q, v)
+reduce_or :: out = ntl.reduce_or(x) :: functools.reduce(lambda p, q: p | q, x)
+reduce_or of 50 :: out = ntl.reduce_or(v) :: functools.reduce(lambda p, q: p | q, v)
 max :: out = ntl.max(x) :: x.max()
 max of 50 :: out = ntl.max(v) :: v.max()
 max along an axis :: out = ntl.max(a, 0) :: a.max(0)
@@ -134,6 +136,7 @@ cumprod :: out = ntl.cumprod(u, 0) :: u.cumprod()
 sort :: out = ntl.sort(x) :: np.sort(x)
 sort of 50 :: out = ntl.sort(v) :: np.sort(v)
 sort, descending :: out = ntl.sort(x, descending=True) :: np.sort(x)[::-1]
+bitonic_merge :: out = ntl.bitonic_merge(x) :: np.sort(x)
 topk :: out = ntl.topk(x, 4) :: np.sort(x)[::-1][:4]
 topk of 50 :: out = ntl.topk(v, 5) :: np.sort(v)[::-1][:5]
 histogram :: out = ntl.histogram(y, 16) :: np.bincount(np.int64(y), minlength=16)
@@ -174,6 +177,8 @@ randint of :: out = ntl.randint(3, y) :: None
 randint4x of :: out = ntl.randint4x(3, y)[2] :: None
 rand4x of :: out = ntl.rand4x(3, y)[2] :: None
 randn4x of :: out = ntl.randn4x(3, y)[2] :: None
+philox of :: out = ntl.philox(3, y, 0, 0, 0)[2] :: None
+philox_impl of :: out = ntl.philox_impl(y, 0, 0, 0, 3, 4)[2] :: None
 uint_to_uniform_float :: out = ntl.uint_to_uniform_float(x) :: None
 pair_uniform_to_normal :: out = ntl.pair_uniform_to_normal(u, u)[0] :: None
 if :: out = x\nif s > 1:\n    out = y :: np.where(s > 1, y, x)
@@ -188,6 +193,7 @@ to of infinities :: out = (x / 0).to(T) if T.is_floating else x :: f(x) / 0 if i
 to of NaN :: out = (x / 0 - x / 0).to(T) if T.is_floating else x :: f(x) * np.nan if is_float else x
 to of 1e6 :: out = (y.to(ntl.float32) * -1e6).to(T) if T.is_floating else x :: f(y) * -1e6 if is_float else x
 full of infinity :: out = ntl.full((64,), 1e999, T) if T.is_floating else x :: f(x) * 0 + np.inf if is_float else x
+map_elementwise :: out = ntl.map_elementwise(larger, x, y) :: np.maximum(x, y)
 multiple_of :: out = ntl.multiple_of(x, 2) :: x
 """
 

@@ -36,6 +36,7 @@ from ninetoothed.frontend.values import (
 )
 from ninetoothed.frontend.variables import outside, starred
 from ninetoothed.ir import Value
+from ninetoothed.language.exclusions import EXCLUSIONS
 from ninetoothed.language.functions import FUNCTIONS, LIBDEVICE, Function
 from ninetoothed.wording import counted
 
@@ -173,9 +174,8 @@ def language_function(context: TraceContext, callee: Any) -> Function | None:
         return LIBDEVICE[name]
     if module.startswith("triton.language"):
         if name not in FUNCTIONS:
-            raise context.error(
-                f"`triton.language.{name}` is not offered in applications; see `dir(ninetoothed.language)`"
-            )
+            instead = EXCLUSIONS.get(name, "see `dir(ninetoothed.language)`")
+            raise context.error(f"`triton.language.{name}` is not offered in applications; {instead}")
         return FUNCTIONS[name]
     return FUNCTIONS[name] if name == "cdiv" else None  # `triton.cdiv` is beside the language
 

@@ -150,13 +150,13 @@ def combining(context: TraceContext, function: Any, values: tuple[Value, ...]) -
             context.builder.value(operand(context, r), v.type.dtype) for r, v in zip(results, values, strict=True)
         )
     context.loads = loads  # What the function loads is not known after it.
-    combine = ir.Lambda(name_of(function), arguments, _Flattener(context=context).block(tuple(body)), yields)
-    _check_closed(context, combine)
+    combine = ir.Lambda(name_of(function), arguments, Flattener(context=context).block(tuple(body)), yields)
+    check_closed(context, combine)
     return replace(combine, is_commutative=commutes(combine))
 
 
-def _check_closed(context: TraceContext, combine: ir.Lambda) -> None:
-    """Raise where a combining function reads a value that the kernel computed before: only arguments reach it."""
+def check_closed(context: TraceContext, combine: ir.Lambda) -> None:
+    """Raise where a function of elements reads a value that the kernel computed before: only arguments reach it."""
     known = set(combine.arguments)
     for operation in combine.body:
         known.update(ir.results(operation))
@@ -167,15 +167,15 @@ def _check_closed(context: TraceContext, combine: ir.Lambda) -> None:
         what = f"`{hint}`, {shown(outer[0])}," if hint else shown(outer[0])
         raise context.error(
             f"`{combine.name}` may use its arguments alone, and uses {what} that the kernel computed before; apply that"
-            " to what is combined or to the result, or combine it as another tile"
+            " to its tiles or to the result, or give it as another tile"
         )
 
 
 @dataclass(kw_only=True)
-class _Flattener(ir.Rewriter):
-    """Replaces each `if` of a combining function by both its branches, and a choice between their results.
+class Flattener(ir.Rewriter):
+    """Replaces each `if` of a function of elements by both its branches, and a choice between their results.
 
-    Elements of a tile are combined side by side, and take different branches.
+    Elements of a tile are computed side by side, and take different branches.
     """
 
     context: TraceContext
@@ -185,7 +185,7 @@ class _Flattener(ir.Rewriter):
             return (self.rebuilt(operation),)
         if has_effect(operation):
             raise self.context.error(
-                "a branch of a combining function stores, asserts or prints; it may only compute", operation.location
+                "a branch of a function of elements stores, asserts or prints; it may only compute", operation.location
             )
         choices = (
             ir.Apply((e.result,), "where", (operation.condition, e.then, e.otherwise), location=operation.location)

@@ -22,6 +22,7 @@ from ninetoothed.frontend.lanes import lane, lane_bounds, masked_index
 from ninetoothed.frontend.numbers import holds, numeric
 from ninetoothed.frontend.values import Dimension, SourceRef, TileRef
 from ninetoothed.ir import Access, Lane, TileType, Value
+from ninetoothed.language.types import TRITON_MAX_TENSOR_NUMEL
 from ninetoothed.specialisation import ArgumentClass
 
 
@@ -145,10 +146,10 @@ def _located(
 def _check_size(context: TraceContext, parameter: str, extents: Iterable[shapes.Extent]) -> None:
     """Raise where a parameter is loaded as a tile of too many elements."""
     count = math.prod(extent.lanes for extent in extents)
-    if count > shapes.MAX_TILE_ELEMENTS:
+    if count > TRITON_MAX_TENSOR_NUMEL:
         raise ArgumentError(
             f"kernel {context.definition.name!r}: parameter {parameter!r} is loaded as a tile of {count} elements"
-            f" (shape {shapes.text(extents)}), more than {shapes.MAX_TILE_ELEMENTS}; choose smaller blocks or cut the"
+            f" (shape {shapes.text(extents)}), more than {TRITON_MAX_TENSOR_NUMEL}; choose smaller blocks or cut the"
             " dimension into tiles"
         )
 

@@ -29,7 +29,7 @@ def reduction(
     name: str,
     propagate_nan: bool | None = None,
 ) -> Any:
-    """Trace sum, xor_sum, max or min; sums of halves run in float32, of small integers in int32."""
+    """Trace sum, xor_sum, reduce_or, max or min; sums of halves run in float32, of small integers in int32."""
     builder = context.builder
     input = tile(context, input)
     if name in ("min", "max") and axis is None and not keep_dims and dtype is None:
@@ -38,7 +38,7 @@ def reduction(
             return known
     if dtype is not None:
         input = builder.cast(input, as_dtype(context, dtype))
-    input, own = _widened(context, input, name in ("sum", "xor_sum"))
+    input, own = _widened(context, input, name in ("sum", "xor_sum", "reduce_or"))
     axis = None if axis is None else axis_of(context, input, axis)
     if input.type.is_scalar:
         return input

@@ -14,7 +14,6 @@ from ninetoothed.expr import Expr, Facts, as_expr, bounds, const, simplify
 from ninetoothed.expr.sizes import power_above
 from ninetoothed.ir import TileType
 
-MAX_TILE_ELEMENTS = 2**20
 _BROADCASTING = (
     "the last dimensions side by side, sizes must be equal or 1: add a dimension with `x[:, None]`, combine one with"
     " `ntl.sum`, or arrange tiles of one shape"

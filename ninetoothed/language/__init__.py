@@ -21,10 +21,11 @@ if not hasattr(sys.modules["ninetoothed"], "distribution"):
     raise ImportError(BESIDE)
 
 from ninetoothed import dtypes
+from ninetoothed.language.exclusions import EXCLUSIONS
 from ninetoothed.language.functions import FUNCTIONS, LIBDEVICE, Function
-from ninetoothed.language.types import Level, PropagateNan, Source, Tile, constexpr
+from ninetoothed.language.types import TRITON_MAX_TENSOR_NUMEL, Level, PropagateNan, Source, Tile, constexpr
 
-__all__ = ["Level", "PropagateNan", "Source", "Tile", "constexpr", "libdevice", "math"]
+__all__ = ["TRITON_MAX_TENSOR_NUMEL", "Level", "PropagateNan", "Source", "Tile", "constexpr", "libdevice", "math"]
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,8 @@ def __getattr__(name: str) -> Function | dtypes.DType:
         return dtypes.BY_NAME[name]
     if name.startswith("__"):
         raise AttributeError(name)
+    if name in EXCLUSIONS:
+        raise AttributeError(f"ninetoothed.language has no {name!r}: {EXCLUSIONS[name]}")
     near = difflib.get_close_matches(name, __dir__(), 3)
     offered = f"did you mean {' or '.join(near)}?" if near else f"it offers: {', '.join(__dir__())}"
     raise AttributeError(f"ninetoothed.language has no {name!r}; {offered}")

@@ -296,6 +296,9 @@ class Tile:
     def xor_sum(self, axis: int | None = None, keep_dims: bool = False) -> Tile:
         """See `ntl.xor_sum`."""
 
+    def reduce_or(self, axis: int | None = None, keep_dims: bool = False) -> Tile:
+        """See `ntl.reduce_or`."""
+
     @overload
     def max(
         self,
@@ -354,6 +357,9 @@ class Tile:
 
     def sort(self, dim: int | None = None, descending: bool = False) -> Tile:
         """Sort along the last dimension; NaN is the greatest, as in PyTorch. Shape and type stay. See `ntl.sort`."""
+
+    def bitonic_merge(self, dim: int | None = None, descending: bool = False) -> Tile:
+        """See `ntl.bitonic_merge`."""
 
     def topk(self, k: int, dim: int | None = None) -> Tile:
         """See `ntl.topk`."""
@@ -441,6 +447,8 @@ DTypeLike: TypeAlias = "DType | torch.dtype | type[float] | type[int] | Named"
 Shape: TypeAlias = "int | Tile | tuple[int | Tile, ...] | list[int | Tile]"
 
 Nan: TypeAlias = 'PropagateNan | Literal["all", "none"] | None'
+
+TRITON_MAX_TENSOR_NUMEL: int = 2**20
 
 class PropagateNan(enum.Enum):
     """Choose whether `maximum`, `minimum` and `clamp` give NaN for an operand that is NaN."""
@@ -1031,6 +1039,15 @@ def xor_sum(input: TileLike, axis: int | None = None, keep_dims: bool = False) -
     tensor([4])
     """
 
+def reduce_or(input: TileLike, axis: int | None = None, keep_dims: bool = False) -> Tile:
+    """Join the elements along `axis`, or all of them, by or: the bits that any has. All else is as for `xor_sum`.
+
+    >>> def application(x, y):
+    ...     y = ntl.reduce_or(x)
+    >>> run(application, torch.tensor([1, 2, 6]), torch.empty(1, dtype=torch.int64))
+    tensor([7])
+    """
+
 @overload
 def max(
     input: TileLike,
@@ -1169,6 +1186,15 @@ def sort(x: TileLike, dim: int | None = None, descending: bool = False) -> Tile:
     ...     y = ntl.sort(x, descending=True)
     >>> run(application, torch.tensor([2.0, 3.0, 1.0]), torch.empty(3))
     tensor([3., 2., 1.])
+    """
+
+def bitonic_merge(x: TileLike, dim: int | None = None, descending: bool = False) -> Tile:
+    """Sort along the last dimension what rises and then falls there. It is `sort`, which needs no such order.
+
+    >>> def application(x, y):
+    ...     y = ntl.bitonic_merge(x)
+    >>> run(application, torch.tensor([1.0, 4.0, 3.0, 2.0]), torch.empty(4))
+    tensor([1., 2., 3., 4.])
     """
 
 def topk(x: TileLike, k: int, dim: int | None = None) -> Tile:
@@ -1445,6 +1471,36 @@ def randn4x(seed: TileLike, offset: TileLike, n_rounds: int = 10) -> tuple[Tile,
     True
     """
 
+def philox(
+    seed: TileLike, c0: TileLike, c1: TileLike, c2: TileLike, c3: TileLike, n_rounds: int = 10
+) -> tuple[Tile, Tile, Tile, Tile]:
+    """Draw four integers without sign of four counters, integers of 32 or 64 bits.
+
+    `randint4x(seed, offset)` is this of the counters offset, 0, 0 and 0.
+    The same seed and counters give the same bits on every device, and in Triton. The type of `c0` tells the width.
+    Raises `ApplicationError` for floats, narrower integers, and a tile as the seed.
+
+    >>> def application(x, y):
+    ...     a, b, c, d = ntl.philox(7, x.offsets(), 0, 0, 0)
+    ...     y = a.to(ntl.int32, bitcast=True) == ntl.randint(7, x.offsets())
+    >>> run(application, torch.ones(3), torch.empty(3))
+    tensor([1., 1., 1.])
+    """
+
+def philox_impl(
+    c0: TileLike, c1: TileLike, c2: TileLike, c3: TileLike, k0: TileLike, k1: TileLike, n_rounds: int = 10
+) -> tuple[Tile, Tile, Tile, Tile]:
+    """Mix four counters by two keys, which are numbers: all are uint32, or all are uint64. Philox as it is published.
+
+    Raises `ApplicationError` for other types, and a tile as a key.
+
+    >>> def application(y):
+    ...     zero = ntl.zeros(y.shape, ntl.uint32)
+    ...     y, *others = ntl.philox_impl(zero, zero, zero, zero, 0, 0)
+    >>> hex(run(application, torch.empty(1, dtype=torch.int64)).item())
+    '0x6627e8d5'
+    """
+
 def uint_to_uniform_float(x: TileLike) -> Tile:
     """Make a float32 in [0, 1) of the bits of an integer of 32 or 64 bits. `rand` is this of `randint`.
 
@@ -1639,6 +1695,31 @@ def multiple_of(input: TileLike, values: Any) -> Tile:
     ...     y = ntl.multiple_of(x, 16)
     >>> run(application, torch.ones(3), torch.empty(3))
     tensor([1., 1., 1.])
+    """
+
+def expect_zero(x: TileLike, mask: TileLike) -> Tile:
+    """Return `x`. The hint that it is 0 where `mask` is set has no effect.
+
+    >>> def application(x, y):
+    ...     y = ntl.expect_zero(x, x == 0)
+    >>> run(application, torch.ones(3), torch.empty(3))
+    tensor([1., 1., 1.])
+    """
+
+def map_elementwise(scalar_fn: Callable[..., Any], *args: TileLike) -> Any:
+    """Call a function on the elements of tiles, which broadcast. It may branch on each; both branches are computed.
+
+    scalar_fn: takes a number for each tile, and returns one, or several as a tuple. It may only compute.
+    Raises `ApplicationError` where it loads, stores, prints, asserts, loops or reduces. Triton's `pack` is always 1.
+
+    >>> def selu(value, alpha):
+    ...     if value < 0:
+    ...         value = alpha * (ntl.exp(value) - 1)
+    ...     return value
+    >>> def application(x, y):
+    ...     y = ntl.map_elementwise(selu, x, 2.0)
+    >>> run(application, torch.tensor([1.0, 0.0, -1.0]), torch.empty(3))
+    tensor([ 1.0000,  0.0000, -1.2642])
     """
 
 def inline_asm_elementwise(

@@ -108,6 +108,8 @@ _ELEMENTWISE: dict[str, Primitive] = {
             "n_rounds?", axes=", ... -> ..."),
     **_rows("randint4x", "seed: scalar integer, offset: integer -> uint32, uint32, uint32, uint32",
             "Draw four times 32 bits by counters.", "n_rounds?", axes=", ... -> ..."),
+    **_rows("philox_impl", "k0: scalar uint32|uint64 T, k1: scalar T, c0: T, c1: T, c2: T, c3: T -> T, T, T, T",
+            "Mix four counters by two keys, as Philox does.", "n_rounds?", axes=", , ... -> ..."),
     **_rows("inline_asm_elementwise", "inputs: any... -> any...", "Run instructions given as text.",
             "asm constraints is_pure pack", effect=Effect.DECLARED, backends=_TRITON_ONLY),
 }  # fmt: skip
@@ -135,6 +137,7 @@ _ALONG = "axis? keep_dims?"
 _REDUCTIONS: dict[str, Primitive] = {
     **_rows("sum", "x: number T -> T", "Add up.", _ALONG, axes=axis_rules.reduction, identity=0, sign=Sign.GROWING),
     **_rows("xor_sum", "x: integer T -> T", "Combine by `xor`.", _ALONG, axes=axis_rules.reduction, identity=0),
+    **_rows("reduce_or", "x: integer T -> T", "Combine by `or`.", _ALONG, axes=axis_rules.reduction, identity=0),
     **_rows("max", "x: number T -> T", "Take the greatest; NaN if all are, or, to `propagate_nan`, one is.",
             f"{_ALONG} propagate_nan?", axes=axis_rules.reduction, identity="least", sign=Sign.KEPT),
     **_rows("min", "x: number T -> T", "Take the smallest; NaN if all are, or, to `propagate_nan`, one is.",

@@ -159,6 +159,8 @@ Shape: TypeAlias = "int | Tile | tuple[int | Tile, ...] | list[int | Tile]"
 # Whether a NaN among the operands of `maximum`, `minimum` and `clamp` is the result.
 Nan: TypeAlias = 'PropagateNan | Literal["all", "none"] | None'
 
+TRITON_MAX_TENSOR_NUMEL: int = 2**20  # The most elements of a tile.
+
 
 class PropagateNan(enum.Enum):
     """Choose whether `maximum`, `minimum` and `clamp` give NaN for an operand that is NaN."""

@@ -200,7 +200,7 @@ def _umulhi(programs: ProgramSlice, operation: ir.Apply) -> torch.Tensor:
     dtype = operation.result.type.dtype
     x, y = (programs.tensor(value) for value in operation.operands)
     if dtype.bits == 64:
-        return unsigned64(_umulhi64)(*torch.broadcast_tensors(x.contiguous(), y.contiguous()))
+        return upper_half64(x, y)
     mask = 2**dtype.bits - 1
     product = (x.to(torch.int64) & mask) * (y.to(torch.int64) & mask)
     return cast((product >> dtype.bits) & mask, dtypes.int64, dtype)
@@ -212,6 +212,11 @@ def _umulhi64(x: numpy.ndarray, y: numpy.ndarray) -> numpy.ndarray:
     middle = x_high * y_low + (x_low * y_low >> half)
     carried = x_low * y_high + (middle & low)
     return x_high * y_high + (middle >> half) + (carried >> half)
+
+
+def upper_half64(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    """Return the upper halves of products of uint64, whose bits int64 holds."""
+    return unsigned64(_umulhi64)(*torch.broadcast_tensors(x.contiguous(), y.contiguous()))
 
 
 def _tgamma(x: torch.Tensor) -> torch.Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from functools import partial
 
@@ -56,8 +57,9 @@ def _position(programs: ProgramSlice, operation: ir.Apply, *, function: Callable
     return result.to(held_dtype(operation.result.type.dtype))
 
 
-def _xor_sum(programs: ProgramSlice, operation: ir.Apply) -> torch.Tensor:
-    (result,) = _reduce_with(programs, operation, lambda a, b: (a[0] ^ b[0],))
+def _bits(programs: ProgramSlice, operation: ir.Apply, *, function: Callable) -> torch.Tensor:
+    """Combine integers by an operator of bits."""
+    (result,) = _reduce_with(programs, operation, lambda a, b: (function(a[0], b[0]),))
     return result
 
 
@@ -168,7 +170,8 @@ REDUCTIONS: dict[str, Function] = {
     "sum": _sum,
     "max": partial(_extremum, function=torch.amax, worst=-torch.inf),
     "min": partial(_extremum, function=torch.amin, worst=torch.inf),
-    "xor_sum": _xor_sum,
+    "xor_sum": partial(_bits, function=operator.xor),
+    "reduce_or": partial(_bits, function=operator.or_),
     "argmax": partial(_position, function=torch.argmax),
     "argmin": partial(_position, function=torch.argmin),
     "reduce": _reduce,

@@ -214,6 +214,35 @@ def multiple_of(input: TileLike, values: Any) -> Tile:
 
 
 @row
+def expect_zero(x: TileLike, mask: TileLike) -> Tile:
+    """Return `x`. The hint that it is 0 where `mask` is set has no effect.
+
+    >>> def application(x, y):
+    ...     y = ntl.expect_zero(x, x == 0)
+    >>> run(application, torch.ones(3), torch.empty(3))
+    tensor([1., 1., 1.])
+    """
+
+
+@row
+def map_elementwise(scalar_fn: Callable[..., Any], *args: TileLike) -> Any:
+    """Call a function on the elements of tiles, which broadcast. It may branch on each; both branches are computed.
+
+    scalar_fn: takes a number for each tile, and returns one, or several as a tuple. It may only compute.
+    Raises `ApplicationError` where it loads, stores, prints, asserts, loops or reduces. Triton's `pack` is always 1.
+
+    >>> def selu(value, alpha):
+    ...     if value < 0:
+    ...         value = alpha * (ntl.exp(value) - 1)
+    ...     return value
+    >>> def application(x, y):
+    ...     y = ntl.map_elementwise(selu, x, 2.0)
+    >>> run(application, torch.tensor([1.0, 0.0, -1.0]), torch.empty(3))
+    tensor([ 1.0000,  0.0000, -1.2642])
+    """
+
+
+@row
 def inline_asm_elementwise(
     asm: str, constraints: str, args: Any, dtype: DTypeLike | tuple[DTypeLike, ...], is_pure: bool, pack: int
 ) -> Any:

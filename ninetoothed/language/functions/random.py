@@ -84,6 +84,40 @@ def randn4x(seed: TileLike, offset: TileLike, n_rounds: int = 10) -> tuple[Tile,
 
 
 @row
+def philox(
+    seed: TileLike, c0: TileLike, c1: TileLike, c2: TileLike, c3: TileLike, n_rounds: int = 10
+) -> tuple[Tile, Tile, Tile, Tile]:
+    """Draw four integers without sign of four counters, integers of 32 or 64 bits.
+
+    `randint4x(seed, offset)` is this of the counters offset, 0, 0 and 0.
+    The same seed and counters give the same bits on every device, and in Triton. The type of `c0` tells the width.
+    Raises `ApplicationError` for floats, narrower integers, and a tile as the seed.
+
+    >>> def application(x, y):
+    ...     a, b, c, d = ntl.philox(7, x.offsets(), 0, 0, 0)
+    ...     y = a.to(ntl.int32, bitcast=True) == ntl.randint(7, x.offsets())
+    >>> run(application, torch.ones(3), torch.empty(3))
+    tensor([1., 1., 1.])
+    """
+
+
+@row
+def philox_impl(
+    c0: TileLike, c1: TileLike, c2: TileLike, c3: TileLike, k0: TileLike, k1: TileLike, n_rounds: int = 10
+) -> tuple[Tile, Tile, Tile, Tile]:
+    """Mix four counters by two keys, which are numbers: all are uint32, or all are uint64. Philox as it is published.
+
+    Raises `ApplicationError` for other types, and a tile as a key.
+
+    >>> def application(y):
+    ...     zero = ntl.zeros(y.shape, ntl.uint32)
+    ...     y, *others = ntl.philox_impl(zero, zero, zero, zero, 0, 0)
+    >>> hex(run(application, torch.empty(1, dtype=torch.int64)).item())
+    '0x6627e8d5'
+    """
+
+
+@row
 def uint_to_uniform_float(x: TileLike) -> Tile:
     """Make a float32 in [0, 1) of the bits of an integer of 32 or 64 bits. `rand` is this of `randint`.
 

@@ -38,6 +38,17 @@ def xor_sum(input: TileLike, axis: int | None = None, keep_dims: bool = False) -
     """
 
 
+@row
+def reduce_or(input: TileLike, axis: int | None = None, keep_dims: bool = False) -> Tile:
+    """Join the elements along `axis`, or all of them, by or: the bits that any has. All else is as for `xor_sum`.
+
+    >>> def application(x, y):
+    ...     y = ntl.reduce_or(x)
+    >>> run(application, torch.tensor([1, 2, 6]), torch.empty(1, dtype=torch.int64))
+    tensor([7])
+    """
+
+
 @overload
 def max(
     input: TileLike,
@@ -207,6 +218,17 @@ def sort(x: TileLike, dim: int | None = None, descending: bool = False) -> Tile:
     ...     y = ntl.sort(x, descending=True)
     >>> run(application, torch.tensor([2.0, 3.0, 1.0]), torch.empty(3))
     tensor([3., 2., 1.])
+    """
+
+
+@row
+def bitonic_merge(x: TileLike, dim: int | None = None, descending: bool = False) -> Tile:
+    """Sort along the last dimension what rises and then falls there. It is `sort`, which needs no such order.
+
+    >>> def application(x, y):
+    ...     y = ntl.bitonic_merge(x)
+    >>> run(application, torch.tensor([1.0, 4.0, 3.0, 2.0]), torch.empty(4))
+    tensor([1., 2., 3., 4.])
     """
 
 

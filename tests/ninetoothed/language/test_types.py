@@ -20,7 +20,7 @@ from tests.conftest import DEVICE, needs_triton
 # Functions of no elements, and those whose formats and texts say which types they take.
 OTHERS = """
 static_range static_print static_assert program_id num_programs assume condition debug_barrier max_constancy
-max_contiguous dot_scaled inline_asm_elementwise range
+max_contiguous expect_zero dot_scaled inline_asm_elementwise range
 """
 ALL = list(cases())
 # One case of each row at least; rows have 15 types or 225 pairs of them.
@@ -54,7 +54,7 @@ def test_a_type_is_refused_by_name_or_right_everywhere(case, gpu):
 
 @needs_triton
 @pytest.mark.parametrize(
-    "case", [case for case in ALL if re.match("atomic|umulhi|xor_sum", case.row.name)][::7], ids=str
+    "case", [case for case in ALL if re.match("atomic|umulhi|xor_sum|reduce_or", case.row.name)][::7], ids=str
 )
 def test_no_type_is_refused_that_triton_compiles(case):
     has_no_meaning = case.dtype.is_floating and re.match("atomic_(and|or|xor)", case.row.name)  # bits of floats

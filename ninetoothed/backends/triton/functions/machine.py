@@ -33,8 +33,17 @@ def _inline_asm(context: EmitContext, operation: ir.Apply, operands: list[ValueT
     return ValueText(node, operation.results[0].type.lanes)
 
 
+def _philox_impl(context: EmitContext, operation: ir.Apply, operands: list[ValueText]) -> ValueText:
+    """Print Philox; in Triton the keys come last."""
+    k0, k1, *counters = whole(operation, operands)
+    rounds = operation.attribute("n_rounds")
+    node = syntax.call("tl.philox_impl", *counters, k0, k1, n_rounds=None if rounds == 10 else rounds)
+    return ValueText(node, operation.results[0].type.lanes)
+
+
 FUNCTIONS = {
     **dict.fromkeys(("rand", "randn", "randint", "randint4x"), called(n_rounds=10)),
+    "philox_impl": _philox_impl,
     "device_assert": _device_assert,
     "debug_barrier": _debug_barrier,
     "inline_asm_elementwise": _inline_asm,

@@ -21,7 +21,8 @@ def _reduction(context: EmitContext, operation: ir.Apply, operands: list[ValueTe
         return retyped(
             ValueText(syntax.call(f"tl.{function}", flat, axis=0)), dtypes.int32, operation.result.type.dtype
         )
-    node = syntax.call(f"tl.{function}", node, axis=axis, keep_dims=keep_dims)
+    whole_axis = [None] if axis is None and function == "reduce_or" else []  # whose axis has no default
+    node = syntax.call(f"tl.{function}", node, *whole_axis, axis=axis, keep_dims=keep_dims)
     return retyped(ValueText(node, operation.result.type.lanes), _reduced(operation), operation.result.type.dtype)
 
 
@@ -72,7 +73,7 @@ def _histogram(context: EmitContext, operation: ir.Apply, operands: list[ValueTe
 
 
 FUNCTIONS = {
-    **dict.fromkeys("sum max min xor_sum argmax argmin".split(), _reduction),
+    **dict.fromkeys("sum max min xor_sum reduce_or argmax argmin".split(), _reduction),
     **dict.fromkeys(("cumsum", "cumprod"), _scan),
     "sort": called(descending=False),
     "histogram": _histogram,
