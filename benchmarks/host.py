@@ -25,6 +25,7 @@ from ninetoothed.runtime import arguments, call_cache, executable, private
 from ninetoothed.runtime.compilation.compile import LoadedKernel
 from ninetoothed.runtime.dispatch import Launcher
 from ninetoothed.runtime.launch_plan import ReplayedFunction
+from ninetoothed.runtime.launch_steps import TensorAddress
 from ninetoothed.runtime.selection import machine
 from ninetoothed_ops import kernels
 from ninetoothed_ops.registration import OPERATORS
@@ -73,7 +74,7 @@ def without_a_gpu():
     stand_ins = (
         (machine, "current", lambda device=None: machine.H200),
         (arguments, "check", lambda definition, call: (check(definition, call)[0], DEVICE)),
-        (executable.GpuExecutable, "compile", lambda definition, variant: Uncompiled(executable.emitted_for(variant))),
+        (executable, "compile_for_gpu", lambda definition, variant: Uncompiled(executable.emitted_for(variant))),
         (torch.cuda, "device", contextlib.nullcontext),
         (private, "current_device", lambda: DEVICE.index),
         (private, "current_stream", lambda device: 0),
@@ -90,21 +91,13 @@ def without_a_gpu():
         yield
 
 
-def closure_of_launch(step):
-    """Do by a closure what `fast_path` writes of a `LaunchStep`: launch a kernel on these addresses."""
-    found, kernel, places = step.executable, step.executable.kernel, {place[0]: place[1:] for place in step.places}
-    given = (*step.args, *found.integers)
+def closure_of_launch(step, device):
+    """Do by a closure what `fast_path` writes of a `Launch`: launch a kernel on these addresses."""
+    kernel, described, programs = step.kernel, step.table, step.programs
+    hooks, launch, fixed, current_stream = kernel.runtime, kernel.launch, kernel.fixed, private.current_stream
     # All that the kernel is passed, but for addresses; and where these go.
-    passed = tuple(None if position in places else given[position] for position in found.order)
-    gaps = tuple((i, *places[position]) for i, position in enumerate(found.order) if position in places)
-    hooks, launch, fixed, described, programs = (
-        kernel.runtime,
-        kernel.launch,
-        kernel.fixed,
-        found.table,
-        found.programs,
-    )
-    device, current_stream = found.device, private.current_stream
+    passed = tuple(None if isinstance(each, TensorAddress) else each for each in step.passed)
+    gaps = tuple((i, *each) for i, each in enumerate(step.passed) if isinstance(each, TensorAddress))
 
     def launch_on(addresses):
         values = list(passed)
@@ -129,14 +122,14 @@ def closure_of(args, names, plan):
     tensors = [i for i, value in enumerate(args) if isinstance(value, torch.Tensor)]
     others = [(i, type(value), value) for i, value in enumerate(args) if i not in tensors]
     is_like = private.tensor_guard([args[i] for i in tensors])
-    used = {number for step in plan.steps for at, number, _ in step.places if at in step.executable.order}
+    used = {each.number for step in plan.steps for each in step.passed if isinstance(each, TensorAddress)}
     allocations = [
         (number, functools.partial(torch.empty_strided, each.size, each.stride, dtype=each.dtype, device=each.device))
         for number, each in enumerate(plan.allocations, count)
         if number == count or number in used
     ]
     places = count + len(plan.allocations)
-    steps = [closure_of_launch(step) for step in plan.steps]
+    steps = [closure_of_launch(step, device) for step in plan.steps]
     current_device, current_precision = private.current_device, private.matmul_precision
 
     def fast_path(args, names):
@@ -174,7 +167,7 @@ def hits(name):
     replayed = ReplayedFunction(op.allocate, op.launch)
     for _ in range(4):
         replayed(*args)
-    plan = replayed._calls.find(args, ()).found
+    plan = replayed._calls.find(args, ())
     text, closure = call_cache.guarded(args, (), None, plan), closure_of(args, (), plan)
     assert text(args, ()).shape == closure(args, ()).shape
     return {"text": lambda: text(args, ()), "closures": lambda: closure(args, ()), "call": lambda: replayed(*args)}

@@ -31,7 +31,7 @@ def pytest_configure():
     pending, seen = set(), Path(os.environ["NINETOOTHED_CACHE_DIR"]).with_name("verified")
     seen.mkdir(parents=True, exist_ok=True)
     dispatch.Launcher._executable = _then_verified(dispatch.Launcher._executable, pending)
-    executable.CpuExecutable.compile = staticmethod(_noted(executable.CpuExecutable.compile, pending, seen))
+    executable.prepare_for_host = _noted(executable.prepare_for_host, pending, seen)
 
 
 def _noted(compile, pending, seen):
@@ -93,7 +93,7 @@ def _kind(program):
 def verify(definition, variant):
     """Compile a variant for Hopper; no assembler may spoil it, but what its PTX warns of."""
     try:
-        compiled = executable.GpuExecutable.compile(definition, variant)
+        compiled = executable.compile_for_gpu(definition, variant)
     except UnsupportedError:
         return  # it runs on the CPU alone
     text = compiled.asm["ptx"]

@@ -226,7 +226,7 @@ def _compiled(definition: Any, variant: Any) -> str:
     """Compile a variant; return what Triton says against it, of which it prints a part."""
     with _errors_of_this_process() as printed:
         try:
-            executable.GpuExecutable.compile(definition, variant)
+            executable.compile_for_gpu(definition, variant)
         except CompilationError as error:
             said = str(error)
         else:

@@ -10,14 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, overload
+from typing import Any
 
 import torch
 
-from ninetoothed.runtime import private
 from ninetoothed.runtime.arguments import ALIGNMENT
-from ninetoothed.runtime.executable import Executable
-from ninetoothed.runtime.fast_path import FastPath, guarded, unguarded
+from ninetoothed.runtime.fast_path import guarded
+from ninetoothed.runtime.launch_steps import FastPath, LaunchPlan
 
 # How many fast paths are tried one after another: each one that does not match takes time.
 RECENT = 4
@@ -45,28 +44,8 @@ SEEN = Mark("seen")
 UNHASHABLE = Mark("unhashable")
 
 
-class Entry:
-    """The executable or launch plan for calls of one signature, and how many fast paths were made for them."""
-
-    def __init__(self, found: Executable):
-        self.found = found
-        self.fast_paths = 0
-        self._run: FastPath | None = None
-
-    @property
-    def has_all_fast_paths(self) -> bool:
-        """Tell whether calls of this signature get no more fast paths."""
-        return self.fast_paths == FAST_PATHS
-
-    def run(self, args: tuple) -> Any:
-        """Launch for a call of this signature."""
-        if self._run is None:
-            self._run = unguarded(args, self.found)
-        return self._run(args, ())
-
-
 class CallCache:
-    """Remember an entry or a mark for each call, for several threads at once.
+    """Remember a plan or a mark for each call, for several threads at once.
 
     exact: the positions of arguments whose values count; None for all. For other numbers only the type counts, and for
     integers the width.
@@ -84,7 +63,7 @@ class CallCache:
 
     def __init__(self, exact: tuple[int, ...] | None = None):
         self._exact = exact
-        self._known: dict[tuple, Entry | Mark] = {}
+        self._known: dict[tuple, LaunchPlan | Mark] = {}
         self._by_shapes: dict[tuple, tuple[FastPath, ...]] = {}
         self._tries = 0
         self.recent: tuple[FastPath, ...] = ()
@@ -104,42 +83,35 @@ class CallCache:
                 return output
         return None
 
-    def find(self, args: tuple, constants: tuple) -> Entry | Mark | None:
+    def find(self, args: tuple, constants: tuple) -> LaunchPlan | Mark | None:
         """Look a call up by its signature: None if it is unknown, UNHASHABLE if it has none."""
         try:
             known = self._known.get(signature(args, constants, self._exact))
         except (RuntimeError, TypeError):  # no memory, or nothing to hash
             return UNHASHABLE
-        return None if isinstance(known, Entry) and _is_outdated(known.found) else known
+        return None if isinstance(known, LaunchPlan) and not known.is_current else known
 
-    def add_fast_path(self, args: tuple, constants: tuple, known: Entry) -> FastPath | None:
+    def add_fast_path(self, args: tuple, constants: tuple, plan: LaunchPlan) -> FastPath | None:
         """Make a fast path for a call that was found by its signature, unless that has enough of them."""
-        if known.has_all_fast_paths:
+        if plan.fast_paths == FAST_PATHS:
             return None
-        known.fast_paths += 1
-        path, shapes = guarded(args, constants, self._exact, known.found), _shapes(args)
+        plan.fast_paths += 1
+        path, shapes = guarded(args, constants, self._exact, plan), _shapes(args)
         if path is not None:
             self._by_shapes[shapes] = (*self._by_shapes.get(shapes, ())[-ALIKE + 1 :], path)
             if len(self.recent) < RECENT:
                 self.recent = (*self.recent, path)
         return path
 
-    @overload
-    def keep(self, args: tuple, constants: tuple, found: Executable) -> Entry: ...
-
-    @overload
-    def keep(self, args: tuple, constants: tuple, found: Mark) -> Mark: ...
-
-    def keep(self, args: tuple, constants: tuple, found: Executable | Mark) -> Entry | Mark:
+    def keep(self, args: tuple, constants: tuple, found: LaunchPlan | Mark) -> None:
         """Remember what a call led to. Callers hold a lock."""
         if len(self._known) >= CAPACITY:
-            kept = list(self._known.items())[CAPACITY // 2 :]
-            # New ones: other threads may be reading the old ones.
-            self._known = {key: known if isinstance(known, Mark) else Entry(known.found) for key, known in kept}
+            self._known = dict(list(self._known.items())[CAPACITY // 2 :])
             self._by_shapes = {}
-        known = found if isinstance(found, Mark) else Entry(found)
-        self._known[signature(args, constants, self._exact)] = known
-        return known
+            for known in self._known.values():
+                if isinstance(known, LaunchPlan):
+                    known.fast_paths = 0
+        self._known[signature(args, constants, self._exact)] = found
 
     def forget(self) -> None:
         """Forget all calls."""
@@ -147,12 +119,6 @@ class CallCache:
 
     def __len__(self) -> int:
         return len(self._known)
-
-
-def _is_outdated(found: Executable) -> bool:
-    """Tell whether an entry was made with other free names, or under another precision of float32 products."""
-    is_other = found.precision is not None and found.precision != private.matmul_precision()
-    return is_other or not all(name.is_current for name in found.free_names)
 
 
 def signature(args: tuple, constants: tuple, exact: tuple[int, ...] | None) -> tuple:

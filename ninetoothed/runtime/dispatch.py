@@ -22,7 +22,8 @@ from ninetoothed.errors import AbsentError, ArgumentError
 from ninetoothed.runtime import arguments, executable, missing, variants
 from ninetoothed.runtime.aliasing import check_memory
 from ninetoothed.runtime.arguments import BoundCall
-from ninetoothed.runtime.call_cache import CallCache, Entry
+from ninetoothed.runtime.call_cache import FAST_PATHS, CallCache
+from ninetoothed.runtime.fast_path import run
 from ninetoothed.runtime.gradients import warn_where_lost
 from ninetoothed.runtime.launch_plan import RECORDER
 from ninetoothed.runtime.launch_steps import LaunchPlan
@@ -103,22 +104,21 @@ class Launcher:
             if self._calls.again(args, constants):
                 return
         known = self._calls.find(args, constants)
-        given, is_new = args, not isinstance(known, Entry)
-        if not isinstance(known, Entry):
+        given, is_new = args, not isinstance(known, LaunchPlan)
+        if not isinstance(known, LaunchPlan):
             call = call or arguments.bind(self.definition, args, dict(constants))
-            args, known = self._fitted(call, functools.partial(self._entry, constants))
-        found: Any = known.found
-        check_memory(found.definition, args, found.separate)
+            args, known = self._fitted(call, functools.partial(self._planned, constants))
+        check_memory(known.definition, args, known.separate)
         if recorder is not None:
-            recorder.launched(self, found, given, args)
+            recorder.launched(self, known, given, args)
             with recorder.paused():
-                known.run(args)
+                run(known, args)
         else:
-            if is_new or not known.has_all_fast_paths:
-                warn_where_lost(found.definition, given)
+            if is_new or known.fast_paths < FAST_PATHS:
+                warn_where_lost(known.definition, given)
             if not is_new:
                 self._calls.add_fast_path(args, constants, known)
-            known.run(args)
+            run(known, args)
 
     def _are_plain(self, kwargs: dict[str, Any]) -> bool:
         """Tell whether keywords are exactly the constexpr symbols, with integers: such a call is looked up unbound."""
@@ -181,28 +181,29 @@ class Launcher:
         for calls in (self._calls, *self.dependants):
             calls.forget()
 
-    def _entry(self, constants: tuple, plan: SpecialisationPlan, call: BoundCall, device: torch.device) -> tuple:
-        """Find or make the entry of a checked call; `constants` are part of its key. Return the arguments, too."""
+    def _planned(
+        self, constants: tuple, plan: SpecialisationPlan, call: BoundCall, device: torch.device
+    ) -> tuple[tuple, LaunchPlan]:
+        """Find or make the plan of a checked call; `constants` are part of its key. Return the arguments, too."""
         with self._lock:
             known = self._calls.find(call.arguments, constants)
-            if not isinstance(known, Entry):
-                found = self._executable(plan, call, device)
+            if not isinstance(known, LaunchPlan):
+                known = self._executable(plan, call, device)
                 if self._variants.shrink():
                     self._forget()
-                known = self._calls.keep(call.arguments, constants, found)
+                self._calls.keep(call.arguments, constants, known)
             return call.arguments, known
 
-    def _executable(self, plan: SpecialisationPlan, call: BoundCall, device: torch.device) -> executable.Executable:
-        """Make the executable of a checked call."""
+    def _executable(self, plan: SpecialisationPlan, call: BoundCall, device: torch.device) -> LaunchPlan:
+        """Make the plan of a checked call."""
         missing.tell_of_pytorch()
         gpu = machine.current(device) if device.type == "cuda" else None
         if gpu is not None and tuning.is_asked_for(plan.definition):
             tuning.tune(plan, self._variants, call, device, gpu)
-        form: Any = executable.CpuExecutable if gpu is None else executable.GpuExecutable
 
         def build(selection: Selection) -> Variant | None:
             if math.prod(selection.grid):
-                return self._variants.get(plan.definition, selection, form.compile)
+                return self._variants.get(plan.definition, selection, executable.compiled)
             if plan is not self.plan:  # Only tracing tells whether absent parameters are touched.
                 variants.trace(plan.definition, selection)
             return None
@@ -211,5 +212,4 @@ class Launcher:
         if variant is None:
             return LaunchPlan(self._count, definition=plan.definition)
         arguments.check_stored(plan.definition, call, variant.stored)
-        made: executable.Executable = form.of(plan.definition, variant, call, selection.values, device)
-        return made
+        return executable.plan_of(plan.definition, variant, call, selection.values, device)

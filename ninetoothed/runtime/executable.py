@@ -1,13 +1,10 @@
-"""Make executables: launches of a variant for one exact signature.
-
-`fast_path` writes of them what a launch does.
-"""
+"""Compile variants, and plan what calls of one exact signature do with them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any
 
 import torch
 
@@ -15,130 +12,101 @@ from ninetoothed import passes
 from ninetoothed.backends import gluon, triton
 from ninetoothed.definition import KernelDefinition
 from ninetoothed.errors import CompilationError, ResourceError
-from ninetoothed.free_names import FreeName
 from ninetoothed.passes import Target
 from ninetoothed.passes.report import dump
-from ninetoothed.runtime.aliasing import Pair, pairs
+from ninetoothed.runtime.aliasing import pairs
 from ninetoothed.runtime.arguments import BoundCall, is_read_by_host
 from ninetoothed.runtime.compilation import assembler, descriptors
-from ninetoothed.runtime.compilation.compile import CompiledKernel, LoadedKernel, UnsoundCodeError, compile_kernel
+from ninetoothed.runtime.compilation.compile import CompiledKernel, UnsoundCodeError, compile_kernel
 from ninetoothed.runtime.compilation.target import target_of
 from ninetoothed.runtime.hosts import Run, host_of
-from ninetoothed.runtime.launch_steps import LaunchPlan
+from ninetoothed.runtime.launch_steps import Launch, LaunchPlan, Scalar, TensorAddress
 from ninetoothed.runtime.missing import tell
 from ninetoothed.runtime.selection.problem import COARSENED_WARPS, aligned_tensors
 from ninetoothed.runtime.variants import Selection, TracedVariant, Variant, trace
-from ninetoothed.runtime.workspace import Workspace, workspace_of
+from ninetoothed.runtime.workspace import workspace_of
 from ninetoothed.schedule import DataParallel, Persistent, Schedule, Sharing, SplitK, StreamK
 
 NOT_OVERLAPPED = "its products do not overlap with what lies between them"
 
 
-@dataclass(frozen=True)
-class CpuExecutable:
-    """A run of a host's backend."""
+def compiled(definition: KernelDefinition, variant: TracedVariant) -> Any:
+    """Compile a variant for the place that it was selected for."""
+    return (compile_for_gpu if variant.selection.gpu else prepare_for_host)(definition, variant)
 
-    definition: KernelDefinition
-    prepared: Run
-    names: tuple[str, ...]
-    integers: Mapping[str, int]
-    precision: str | None
-    separate: tuple[Pair, ...]
-    free_names: tuple[FreeName, ...]
-    device: ClassVar[None] = None
-    is_replayable: ClassVar[bool] = False
 
-    @staticmethod
-    def compile(definition: KernelDefinition, variant: TracedVariant) -> Run:
-        """Prepare a variant, which may be one for a GPU, for a host."""
-        return (variant.selection.host or host_of("cpu")).prepare(variant.program)
+def prepare_for_host(definition: KernelDefinition, variant: TracedVariant) -> Run:
+    """Prepare a variant, which may be one for a GPU, for a host."""
+    return (variant.selection.host or host_of("cpu")).prepare(variant.program)
 
-    @classmethod
-    def of(cls, definition: KernelDefinition, variant: Variant, call: BoundCall, integers: Mapping[str, int], device):
-        names = tuple(parameter.name for parameter in definition.parameters)
-        separate = pairs(definition, variant, integers)
-        return cls(definition, variant.compiled, names, integers, variant.precision, separate, variant.free_names)
 
-    def run(self, args: Sequence) -> None:
+def compile_for_gpu(definition: KernelDefinition, variant: TracedVariant) -> CompiledKernel:
+    """Compile a variant for its GPU, which need not be there. Errors: see `compile_kernel`.
+
+    Raises `ResourceError` where products cannot overlap as the schedule asks: another schedule is tried then.
+    """
+    schedule, target = schedule_of(variant), target_of(variant.selection.gpu)
+    try:
+        return _compiled(definition, variant, schedule, target)
+    except CompilationError as error:
+        if schedule.overlaps:
+            raise ResourceError(f"kernel `{definition.name}` cannot have {schedule}\n{error}") from error
+        if not isinstance(error, UnsoundCodeError):
+            raise
+        tell(f"{error}: it is compiled without Hopper's products (wgmma), and takes longer; {assembler.CURE}")
+        # Ampere's instructions lose no registers. It had no copy engine.
+        return _compiled(definition, variant, schedule, replace(target, has_tma=False), uses_wgmma=False)
+
+
+def plan_of(
+    definition: KernelDefinition, variant: Variant, call: BoundCall, integers: Mapping[str, int], device: torch.device
+) -> LaunchPlan:
+    """Plan calls of a kernel that are like one. integers: its sizes, strides and blocks by name."""
+    on_gpu = device.type == "cuda"
+    return LaunchPlan(
+        len(call.arguments),
+        (launch_of(definition, variant, call, integers, device) if on_gpu else run_of(definition, variant, integers),),
+        precision=variant.precision,
+        device=device.index if on_gpu else None,
+        free_names=variant.free_names,
+        definition=definition,
+        separate=pairs(definition, variant, integers),
+    )
+
+
+def launch_of(definition: KernelDefinition, variant: Variant, call: BoundCall, integers: Mapping, device) -> Launch:
+    """Plan the launch of a compiled variant on a GPU."""
+    emitted = variant.compiled.emitted
+    given: dict[str, Any] = {}
+    for i, (parameter, value) in enumerate(zip(definition.parameters, call.arguments, strict=True)):
+        is_read = is_read_by_host(value, device)
+        given[parameter.name] = (
+            Scalar(i, is_read) if is_read or not isinstance(value, torch.Tensor) else TensorAddress(i)
+        )
+    own = {each.name for each in emitted.buffers}
+    outer = [each for each in emitted.arguments if each.source not in own]
+    with torch.cuda.device(device):
+        kernel = variant.compiled.on(device.index)
+    return Launch(
+        kernel,
+        emitted.programs(integers, variant.selection.schedule.programs),
+        tuple(integers[each.source] if each.role == "integer" else given[each.source] for each in outer),
+        descriptors.DescriptorTable.of(emitted, kernel.ready, integers) if emitted.descriptors else None,
+        workspace_of(emitted, integers, device),
+    )
+
+
+def run_of(definition: KernelDefinition, variant: Variant, integers: Mapping[str, int]) -> Callable[[tuple], None]:
+    """Return the function that runs a prepared variant on a host, with a call's arguments."""
+    names, prepared = [parameter.name for parameter in definition.parameters], variant.compiled
+
+    def run(args: tuple) -> None:
         # As for a kernel on a GPU, autograd neither sees what is written nor forbids it.
         with torch.inference_mode():
             values = (value.detach() if isinstance(value, torch.Tensor) else value for value in args)
-            self.prepared(dict(zip(self.names, values, strict=True)), self.integers)
+            prepared(dict(zip(names, values, strict=True)), integers)
 
-
-@dataclass(frozen=True)
-class GpuExecutable:
-    """A launch on a GPU.
-
-    order: for each of the kernel's arguments its position among the call's, which `integers` (sizes, strides) follow.
-    on_host: the positions of 0-d CPU tensors, whose values are read here.
-    """
-
-    definition: KernelDefinition
-    kernel: LoadedKernel
-    programs: tuple[int, int, int]
-    order: tuple[int, ...]
-    integers: tuple[int, ...]
-    on_host: tuple[int, ...]
-    device: int
-    precision: str | None
-    separate: tuple[Pair, ...]
-    free_names: tuple[FreeName, ...]
-    table: descriptors.DescriptorTable | None = None
-    workspace: Workspace | None = None
-
-    @property
-    def is_replayable(self) -> bool:
-        return not self.on_host
-
-    @staticmethod
-    def compile(definition: KernelDefinition, variant: TracedVariant) -> CompiledKernel:
-        """Compile a variant for its GPU, which need not be there. Errors: see `compile_kernel`.
-
-        Raises `ResourceError` where products cannot overlap as the schedule asks: another schedule is tried then.
-        """
-        schedule, target = schedule_of(variant), target_of(variant.selection.gpu)
-        try:
-            return _compiled(definition, variant, schedule, target)
-        except CompilationError as error:
-            if schedule.overlaps:
-                raise ResourceError(f"kernel `{definition.name}` cannot have {schedule}\n{error}") from error
-            if not isinstance(error, UnsoundCodeError):
-                raise
-            tell(f"{error}: it is compiled without Hopper's products (wgmma), and takes longer; {assembler.CURE}")
-            # Ampere's instructions lose no registers. It had no copy engine.
-            return _compiled(definition, variant, schedule, replace(target, has_tma=False), uses_wgmma=False)
-
-    @classmethod
-    def of(cls, definition: KernelDefinition, variant: Variant, call: BoundCall, integers: Mapping[str, int], device):
-        emitted = variant.compiled.emitted
-        numbers = [argument.source for argument in emitted.arguments if argument.role == "integer"]
-        names = [*(parameter.name for parameter in definition.parameters), *numbers]
-        positions = {name: position for position, name in enumerate(names)}
-        own = {each.name for each in emitted.buffers}
-        with torch.cuda.device(device):
-            kernel = variant.compiled.on(device.index)
-        return cls(
-            definition,
-            kernel,
-            emitted.programs(integers, variant.selection.schedule.programs),
-            tuple(positions[argument.source] for argument in emitted.arguments if argument.source not in own),
-            tuple(integers[name] for name in numbers),
-            tuple(position for position, value in enumerate(call.arguments) if is_read_by_host(value, device)),
-            device.index,
-            variant.precision,
-            pairs(definition, variant, integers),
-            variant.free_names,
-            descriptors.DescriptorTable.of(emitted, kernel.ready, integers) if emitted.descriptors else None,
-            workspace_of(emitted, integers, device),
-        )
-
-
-# What a call of one signature does. Each has the `definition` of its kernel, less what is absent; the `precision` of
-# float32 products, where it matters; the `device` that has to be the current one; the pairs of arguments that may not
-# share a part of their memory, `separate`; the `free_names` that it was traced with; and says whether it looks at the
-# addresses of tensors alone, so that a launch plan can do without the tensors (`is_replayable`).
-Executable = GpuExecutable | CpuExecutable | LaunchPlan
+    return run
 
 
 def _compiled(

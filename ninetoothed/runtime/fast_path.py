@@ -1,7 +1,7 @@
 """Write fast paths: functions that recognise a call by guards, and launch.
 
-The text of a fast path is the only form of a launch, and this the only file that writes any: guards, then what an
-executable or a launch plan says. For a call with two tensors, and for one that allocates its output, too:
+The text of a fast path is the only form of a launch, and this the only file that writes any: guards, then what a
+launch plan says. For a call with two tensors, and for one that allocates its output, too:
 
     def fast_path(args, constants):                    def fast_path(args, constants):
         if len(args) != 2 or constants != c0:              ...
@@ -26,7 +26,6 @@ The names in it:
     x0, x1, ...         the arguments, each by itself, and after them what the call allocates
     p0, p1, ...         the addresses of those that are tensors
     c0, c1, ...         values that are no part of the text: functions, numbers, shapes (see `FunctionBody.name`)
-    enter, leave        Triton's hooks, within a launch
     stream, workspace, semaphores     those of a launch with memory of its own, held until the next such launch
 
 Closures that do the same take some .8 microseconds more (`python -m benchmarks.host`): they build lists and loop over
@@ -37,9 +36,8 @@ Where it is missing, signatures alone tell calls apart.
 from __future__ import annotations
 
 import functools
-import itertools
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from math import copysign
 from types import CodeType
@@ -52,14 +50,10 @@ from ninetoothed.runtime.aliasing import reach
 from ninetoothed.runtime.arguments import ALIGNMENT
 from ninetoothed.runtime.compilation.compile import LoadedKernel
 from ninetoothed.runtime.compilation.descriptors import DescriptorTable
-from ninetoothed.runtime.executable import CpuExecutable, Executable, GpuExecutable
-from ninetoothed.runtime.launch_steps import CopyStep, LaunchPlan, View
+from ninetoothed.runtime.launch_steps import Copy, FastPath, Launch, LaunchPlan, Scalar, TensorAddress, View
 from ninetoothed.runtime.workspace import Allocation, Workspace
 
 _SINGLETONS = frozenset({bool, type(None)})
-
-# `fast_path(args, constants)` returns what the call does, True for nothing; None for another call.
-FastPath = Callable[[tuple, tuple], Any]
 
 
 @dataclass
@@ -94,23 +88,28 @@ def _code(text: str) -> CodeType:
 # -- guards --
 
 
-def unguarded(args: tuple, found: Executable) -> FastPath:
-    """Write the launch for calls of one signature, without guards."""
-    source, are_tensors = FunctionBody(), [isinstance(value, torch.Tensor) for value in args]
-    _unpack(source, are_tensors)
-    for position in itertools.compress(range(len(args)), are_tensors):
-        source.add(f"p{position} = x{position}.data_ptr()")
-    return _finished(source, are_tensors, found)
+def run(plan: LaunchPlan, args: tuple) -> Any:
+    """Run a plan for a call of its signature."""
+    if plan.unguarded is None:
+        plan.unguarded = unguarded(plan)
+    return plan.unguarded(args, ())
 
 
-def guarded(args: tuple, constants: tuple, exact: tuple[int, ...] | None, found: Executable) -> FastPath | None:
-    """Write the guarded launch for calls like this; None where guards cannot tell them from others.
+def unguarded(plan: LaunchPlan) -> FastPath:
+    """Write a plan for calls of its signature, without guards."""
+    source = FunctionBody()
+    _unpack(source, plan.count)
+    return _finished(source, plan, range(plan.count))
+
+
+def guarded(args: tuple, constants: tuple, exact: tuple[int, ...] | None, plan: LaunchPlan) -> FastPath | None:
+    """Write a plan for calls like this, with guards; None where these cannot tell them from others.
 
     Guards need at least one tensor, and tensors that are all aligned.
     """
-    are_tensors = [isinstance(value, torch.Tensor) for value in args]
+    places = [i for i, value in enumerate(args) if isinstance(value, torch.Tensor)]
     first: dict[int, int] = {}  # Guards take each tensor once.
-    for i in itertools.compress(range(len(args)), are_tensors):
+    for i in places:
         first.setdefault(id(args[i]), i)
     tensors = [args[i] for i in first.values()]
     is_like = private.tensor_guard(tensors)
@@ -119,31 +118,31 @@ def guarded(args: tuple, constants: tuple, exact: tuple[int, ...] | None, found:
 
     source = FunctionBody()
     source.add(f"if len(args) != {len(args)} or constants != {source.name(constants)}: return None")
-    _unpack(source, are_tensors)
+    _unpack(source, len(args))
     source.add(f"if not {source.name(is_like)}({', '.join(f'x{i}' for i in first.values())}): return None")
     for i, value in enumerate(args):
-        if not are_tensors[i]:
+        if i not in places:
             source.add(f"if {_differs(source, f'x{i}', value, exact is None or i in exact)}: return None")
         elif first[id(value)] != i:
             source.add(f"if x{i} is not x{first[id(value)]}: return None")
-    if found.precision is not None:
+    if plan.precision is not None:
         precision = source.name(private.matmul_precision)
-        source.add(f"if {precision}() != {source.name(found.precision)}: return None")
-    if found.free_names:
+        source.add(f"if {precision}() != {source.name(plan.precision)}: return None")
+    if plan.free_names:
         source.add("try:")
-        for name in found.free_names:
+        for name in plan.free_names:
             source.add(f"    if {name.differs(source.name)}: return None")
         source.add("except Exception: return None")
-    for i in itertools.compress(range(len(are_tensors)), are_tensors):
+    for i in places:
         source.add(f"if (p{i} := x{i}.data_ptr()) % {ALIGNMENT}: return None")
-    for pair in found.separate:
+    for pair in plan.separate:
         i, j = pair.output, pair.other
         if args[i] is not args[j] and (reached := reach(args[i], args[j])):
             # The distance of this call is known to be right.
             distance = args[i].data_ptr() - args[j].data_ptr()
             known = f" and p{i} - p{j} != {distance}" if reached[0] < distance < reached[1] else ""
             source.add(f"if {reached[0]} < p{i} - p{j} < {reached[1]}{known}: return None")
-    return _finished(source, are_tensors, found)
+    return _finished(source, plan)
 
 
 def _differs(source: FunctionBody, name: str, value: Any, is_exact: bool) -> str:
@@ -162,59 +161,57 @@ def _differs(source: FunctionBody, name: str, value: Any, is_exact: bool) -> str
     return is_other + (f" or {source.name(copysign)}(1, {name}) != {copysign(1, value)}" if is_zero else "")
 
 
-def _unpack(source: FunctionBody, are_tensors: Sequence[bool]) -> None:
+def _unpack(source: FunctionBody, count: int) -> None:
     """Write the line that names the arguments."""
-    source.add(f"{''.join(f'x{i}, ' for i in range(len(are_tensors)))}= args")
-
-
-def _finished(source: FunctionBody, are_tensors: Sequence[bool], found: Executable) -> FastPath:
-    """Write the launch itself, on the right GPU, and compile the function."""
-    if found.device is not None:
-        device = source.name(found.device)
-        source.add(f"if {source.name(private.current_device)}() != {device}:")
-        source.add(f"    with {source.name(torch.cuda.device)}({device}): return fast_path(args, constants)")
-    values = [f"p{i}" if is_tensor else f"x{i}" for i, is_tensor in enumerate(are_tensors)]
-    source.add(f"return {written(source, found, values)}")
-    return source.function()
+    source.add(f"{''.join(f'x{i}, ' for i in range(count))}= args" if count else "pass")
 
 
 # -- launches --
 
 
-def written(source: FunctionBody, found: Executable, values: list[str]) -> str:
-    """Write a launch for these arguments, tensors by their addresses; return the expression of the result."""
-    match found:
-        case GpuExecutable():
-            _write_launch(source, found, values)
-        case CpuExecutable():
-            source.add(f"{source.name(found.run)}(args)")
-        case LaunchPlan() if found.outputs is not None:
-            return _written_plan(source, found)
-    return "True"
+def _finished(source: FunctionBody, plan: LaunchPlan, unknown: Iterable[int] = ()) -> FastPath:
+    """Write the plan itself, on the right GPU, and compile the function.
+
+    unknown: the numbers of arguments whose addresses have no names yet.
+    """
+    # Where there is one GPU, it is the current one.
+    if plan.device is not None and torch.cuda.device_count() != 1:
+        device = source.name(plan.device)
+        source.add(f"if {source.name(private.current_device)}() != {device}:")
+        source.add(f"    with {source.name(torch.cuda.device)}({device}): return fast_path(args, constants)")
+    source.add(f"return {written(source, plan, unknown)}")
+    return source.function()
 
 
-def _written_plan(source: FunctionBody, plan: LaunchPlan) -> str:
-    """Write the steps of a plan for arguments `x0`, ... at `p0`, ...; return the expression of the output."""
+def written(source: FunctionBody, plan: LaunchPlan, unknown: Iterable[int] = ()) -> str:
+    """Write the steps of a plan for arguments `x0`, ... at `p0`, ...; return the expression of the result."""
     steps = FunctionBody(names=source.names)
     for step in plan.steps:
-        if isinstance(step, CopyStep):
-            target = _view(steps, step.target)
-            steps.add(f"{target}.zero_()" if step.source is None else f"{target}.copy_({_view(steps, step.source)})")
-        else:
-            values = [steps.name(value) for value in step.args]
-            for position, number, offset in step.places:
-                values[position] = f"p{number} + {steps.name(offset)}" if offset else f"p{number}"
-            written(steps, step.executable, values)
+        write_step(steps, step, plan.device)
     # A kernel need not use all of its arguments.
     mentioned = frozenset(re.findall(r"\b[xp]\d+\b", "".join(steps.lines)))
-    outputs = range(plan.count, plan.count + max(plan.outputs or 0, 1))
+    outputs = range(plan.count, plan.count + (0 if plan.outputs is None else max(plan.outputs, 1)))
     for number, allocation in enumerate(plan.allocations, plan.count):
         if number in outputs or mentioned & {f"x{number}", f"p{number}"}:
             source.add(f"x{number} = {allocated(source, allocation, plan.device)}")
+    for number in (*unknown, *range(plan.count, plan.count + len(plan.allocations))):
         if f"p{number}" in mentioned:
             source.add(f"p{number} = x{number}.data_ptr()")
     source.lines += steps.lines
-    return f"({''.join(f'x{number}, ' for number in outputs)})" if plan.outputs else f"x{plan.count}"
+    made = [f"x{number}" for number in outputs]
+    return f"({', '.join(made)},)" if plan.outputs else made[0] if made else "True"
+
+
+def write_step(source: FunctionBody, step: Any, device: int | None) -> None:
+    """Write a step of a plan for this GPU."""
+    match step:
+        case Launch():
+            _write_launch(source, step, device)
+        case Copy():
+            target = _view(source, step.target)
+            source.add(f"{target}.zero_()" if step.source is None else f"{target}.copy_({_view(source, step.source)})")
+        case _:
+            source.add(f"{source.name(step)}(args)")
 
 
 def _view(source: FunctionBody, view: View) -> str:
@@ -234,19 +231,26 @@ def allocated(source: FunctionBody, like: Allocation, current: int | None) -> st
     return f"{source.name(torch.empty_strided)}({size}, {stride}, dtype={dtype}, device={source.name(like.device)})"
 
 
-def _write_launch(source: FunctionBody, found: GpuExecutable, values: list[str]) -> None:
+def _write_launch(source: FunctionBody, step: Launch, device: int | None) -> None:
     """Write the launch of a kernel."""
-    given = [*values, *map(source.name, found.integers)]
-    for position in found.on_host:
-        given[position] = f"args[{position}].item()"
-    passed = [given[position] for position in found.order]
-    if found.table is not None:
-        passed = _described(source, found.table, passed)
-    stream = f"{source.name(private.current_stream)}({source.name(found.device)})"
-    if found.workspace is not None:
+    passed = [written_value(source, each) for each in step.passed]
+    if step.table is not None:
+        passed = _described(source, step.table, passed)
+    stream = f"{source.name(private.current_stream)}({source.name(device)})"
+    if step.workspace is not None:
         source.add(f"stream = {stream}")
-        passed, stream = with_workspace(source, found.workspace, passed), "stream"
-    write_kernel(source, found.kernel, found.programs, passed, stream)
+        passed, stream = with_workspace(source, step.workspace, passed), "stream"
+    write_kernel(source, step.kernel, step.programs, passed, stream)
+
+
+def written_value(source: FunctionBody, passed: TensorAddress | Scalar | float) -> str:
+    """Write the expression of an argument of a kernel."""
+    match passed:
+        case TensorAddress(number, offset):
+            return f"p{number} + {source.name(offset)}" if offset else f"p{number}"
+        case Scalar(number, on_host):
+            return f"x{number}.item()" if on_host else f"x{number}"
+    return source.name(passed)
 
 
 def _described(source: FunctionBody, table: DescriptorTable, values: list[str]) -> list[str]:
@@ -282,9 +286,13 @@ def write_kernel(
     if kernel.launch is None:
         source.add(watched)
         return
-    settings, fixed = source.name(kernel.runtime), source.name(kernel.fixed)
-    # A hook is a function or None, or a chain of functions, which may be empty.
-    source.add(f"enter, leave = {settings}.launch_enter_hook, {settings}.launch_exit_hook")
-    source.add(f"if getattr(enter, 'calls', enter) or getattr(leave, 'calls', leave): {watched}")
-    passed = passed if kernel.singly else f"({passed})"
-    source.add(f"else: {source.name(kernel.launch)}({axes}, {stream}, *{fixed}, {passed})")
+    # A hook is a function or None, or a chain of functions, which may be empty. To look into those of now costs little.
+    settings, hooks = source.name(kernel.runtime), (kernel.runtime.launch_enter_hook, kernel.runtime.launch_exit_hook)
+    enter, leave = map(source.name, hooks)
+    is_other = f"{settings}.launch_enter_hook is not {enter} or {settings}.launch_exit_hook is not {leave}"
+    calls = [f"{name}.calls" if hasattr(hook, "calls") else name for name, hook in zip((enter, leave), hooks)]
+    source.add(f"if {is_other} or {' or '.join(calls)}: {watched}")
+    fixed = "".join(f"{source.name(each)}, " for each in kernel.fixed)
+    source.add(
+        f"else: {source.name(kernel.launch)}({axes}, {stream}, {fixed}{passed if kernel.singly else f'({passed})'})"
+    )

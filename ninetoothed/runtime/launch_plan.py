@@ -5,7 +5,7 @@ strides, devices, alignment, and values other than tensors), and from then on al
 same kernels on it. Checks and views of the arguments cost nothing any more.
 
     output = allocate(x, dim)                                      Allocation((4, 8), (8, 1), float32, cuda:0)
-    kernel(x.movedim(dim, -1), output.movedim(dim, -1))     ->     LaunchStep(found, (x + 0 bytes, output + 0 bytes))
+    kernel(x.movedim(dim, -1), output.movedim(dim, -1))     ->     Launch(..., (TensorAddress(0), TensorAddress(2)))
 
 Copies from tensor to tensor and zeros are replayed, too. A call that does anything else (computes in PyTorch, reads a
 value, or launches a kernel on other memory) has no plan, and is run each time.
@@ -17,14 +17,16 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import replace
 from typing import Any
 
 import torch
 
 from ninetoothed.free_names import FreeName
 from ninetoothed.runtime.arguments import ALIGNMENT
-from ninetoothed.runtime.call_cache import SEEN, CallCache, Entry, Mark
-from ninetoothed.runtime.launch_steps import CopyStep, LaunchPlan, LaunchStep, View
+from ninetoothed.runtime.call_cache import SEEN, CallCache, Mark
+from ninetoothed.runtime.fast_path import run
+from ninetoothed.runtime.launch_steps import Copy, Launch, LaunchPlan, Scalar, TensorAddress, View
 from ninetoothed.runtime.private import TorchDispatchMode, hidden_from_dynamo, modes_see_operations
 from ninetoothed.runtime.workspace import Allocation
 
@@ -53,7 +55,7 @@ class LaunchRecorder(TorchDispatchMode):
         self._whole = dict(tensors)
         self._next = first
         self.allocations: list[Allocation] = []
-        self.steps: list[LaunchStep | CopyStep] = []
+        self.steps: list[Launch | Copy] = []
         self.launchers: list[Any] = []
         self.precision: str | None = None
         self.devices: set[int] = set()
@@ -114,7 +116,7 @@ class LaunchRecorder(TorchDispatchMode):
         if views[0] is None or views[1] is None or source.device != target.device:
             self.fits = False
         else:
-            self.steps.append(CopyStep(views[0], views[1]))
+            self.steps.append(Copy(views[0], views[1]))
 
     def _zeroed(self, tensor: torch.Tensor) -> None:
         """Note that a tensor is set to 0."""
@@ -122,7 +124,7 @@ class LaunchRecorder(TorchDispatchMode):
         if target is None:
             self.fits = False
         else:
-            self.steps.append(CopyStep(None, target))
+            self.steps.append(Copy(None, target))
 
     def _view(self, tensor: Any) -> View | None:
         """Find the tensor that this one views; None where it is unknown, or the types differ."""
@@ -133,23 +135,26 @@ class LaunchRecorder(TorchDispatchMode):
         base = self._whole[number]
         return View(number, size, stride, start, not start and (base.shape, base.stride()) == (size, stride))
 
-    def launched(self, launcher, found, given: tuple, args: tuple) -> None:
-        """Note a launch: the launcher, its executable, and the arguments before and after checking."""
-        places = []
+    def launched(self, launcher: Any, plan: LaunchPlan, given: tuple, args: tuple) -> None:
+        """Note a launch: the launcher, its plan, and the arguments before and after checking."""
+        passed: list = list(args)
         for position, value in enumerate(args):
             if isinstance(value, torch.Tensor):
-                _, number, offset = self._places.get(id(given[position]), (None, None, 0))
-                if number is None:
-                    self.fits = False
-                else:
-                    places.append((position, number, offset))
-        self.fits = self.fits and found.is_replayable
-        others = tuple(None if isinstance(value, torch.Tensor) else value for value in args)
-        self.steps.append(LaunchStep(found, others, tuple(places)))
+                _, *place = self._places.get(id(given[position]), (None, None, 0))
+                passed[position] = TensorAddress(*place)
+                self.fits = self.fits and place[0] is not None
+        for step in plan.steps:
+            if isinstance(step, Launch) and step.is_replayable:
+                own = (
+                    passed[each.number] if isinstance(each, TensorAddress | Scalar) else each for each in step.passed
+                )
+                self.steps.append(replace(step, passed=tuple(own)))
+            else:
+                self.fits = False
         self.launchers.append(launcher)
-        self.precision = self.precision or found.precision
-        self.free_names += found.free_names
-        self.devices |= {found.device} - {None}
+        self.precision = self.precision or plan.precision
+        self.free_names += plan.free_names
+        self.devices |= set() if plan.device is None else {plan.device}
 
     @contextmanager
     def paused(self) -> Iterator[None]:
@@ -167,8 +172,8 @@ class LaunchRecorder(TorchDispatchMode):
             return None
         return LaunchPlan(
             count,
-            (*map(Allocation.of, outputs), *self.allocations),
             tuple(self.steps),
+            (*map(Allocation.of, outputs), *self.allocations),
             len(outputs) if type(output) is tuple else 0,
             self.precision,
             next(iter(self.devices), None),
@@ -203,7 +208,7 @@ class ReplayedFunction:
     @hidden_from_dynamo
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         flat, names = ((*args, *kwargs.values()), tuple(kwargs)) if kwargs else (args, ())
-        known: Entry | Mark | None = UNRECORDED
+        known: LaunchPlan | Mark | None = UNRECORDED
         if RECORDER.get() is None:  # Inside another recording, the launches themselves must be seen.
             for fast_path in self._calls.recent:
                 output = fast_path(flat, names)
@@ -213,10 +218,10 @@ class ReplayedFunction:
             if output is not None:
                 return output
             known = self._calls.find(flat, names)
-        if isinstance(known, Entry):
+        if isinstance(known, LaunchPlan):
             path = self._calls.add_fast_path(flat, names, known)
             output = None if path is None else path(flat, names)
-            return known.run(flat) if output is None else output
+            return run(known, flat) if output is None else output
         if known is SEEN:
             return self._record(args, names, flat)
         output = self._allocate(*args, **kwargs)

@@ -61,7 +61,7 @@ def test_what_it_happens_to_keep_is_refused_too(bundled, monkeypatch):
 
 @pytest.mark.parametrize("spelling", attention.APPLICATIONS)
 def test_what_is_compiled_in_its_place_is_sound(spelling, bundled):
-    compiled = executable.GpuExecutable.compile(*attention.variant(128, 8, spelling))
+    compiled = executable.compile_for_gpu(*attention.variant(128, 8, spelling))
     text = compiled.asm["ptx"]
     is_moved = MOVE in compiled.emitted.source
     assert is_moved == (spelling in ("scaled before", "chosen before", "by a helper"))
@@ -74,7 +74,7 @@ def test_what_is_compiled_in_its_place_is_sound(spelling, bundled):
 @pytest.mark.parametrize("rows, warps", FAULTY)
 @pytest.mark.parametrize("spelling", ("scaled before", "chosen in each round", "carried for the next"))
 def test_a_sound_assembler_keeps_the_query_as_it_is_emitted(spelling, rows, warps, sound):
-    compiled = executable.GpuExecutable.compile(*attention.variant(rows, warps, spelling))
+    compiled = executable.compile_for_gpu(*attention.variant(rows, warps, spelling))
     assert MOVE not in compiled.emitted.source and ptx.has_left_operands(compiled.asm["ptx"])
     assert found(compiled.asm["ptx"], compiled.asm["cubin"]) == () and compiled.spills == 0
 
@@ -86,7 +86,7 @@ PRODUCTS += ("sdpa_backward_key_value", "sdpa_backward_query")
 def shipped(name, gpu=machine.H200):
     kernel, arguments = calls.large(name)
     launcher = dispatch.launcher_of(kernel)
-    return executable.GpuExecutable.compile(launcher.definition, launcher.trace(arguments, {}, gpu))
+    return executable.compile_for_gpu(launcher.definition, launcher.trace(arguments, {}, gpu))
 
 
 @pytest.mark.parametrize("name", PRODUCTS)
@@ -99,7 +99,7 @@ def test_what_is_shipped_keeps_its_registers_and_its_instructions(name, bundled)
 def test_a_log_line_tells_the_cure(bundled, caplog):
     missing.tell.cache_clear()
     with caplog.at_level(logging.INFO, "ninetoothed"):
-        executable.GpuExecutable.compile(*attention.variant(64, 4, "scaled in each round"))
+        executable.compile_for_gpu(*attention.variant(64, 4, "scaled in each round"))
     (line,) = [each.message for each in caplog.records if "wgmma" in each.message]
     assert line.startswith(f"{bundled} may lose registers of kernel `scaled`") and "nvidia-cuda-nvcc>=13.3" in line
 
@@ -117,7 +117,7 @@ def test_a_kernel_whose_ptx_cannot_be_read_does_without_wgmma(text, bundled, mon
         broken = {"all": lambda found: {}["it"], "?": lambda found: ptx._function(f"\n{{\n{text}\n}}")}[text]
         monkeypatch.setattr(ptx, "functions", broken)
     definition, variant = attention.variant(64, 4, "as it is")
-    compiled = executable.GpuExecutable.compile(definition, variant)
+    compiled = executable.compile_for_gpu(definition, variant)
     assert "wgmma" not in compiled.asm.get("ptx", "") and b"HGMMA" not in compiled.asm["cubin"]
     assert "HGMMA" not in sass.disassembled(compiled) and "HMMA" in sass.disassembled(compiled)
 
@@ -126,7 +126,7 @@ def test_a_sound_assembler_is_used_for_these_kernels_alone(sound):
     from triton import knobs
 
     own = knobs.nvidia.ptxas
-    compiled = executable.GpuExecutable.compile(*attention.variant(64, 4))
+    compiled = executable.compile_for_gpu(*attention.variant(64, 4))
     assert knobs.nvidia.ptxas == own and knobs.nvidia.ptxas.path != sound.path
     if not assembler.of_triton().is_sound:
         assert compiled.asm["cubin"] == sound.assemble(compiled.asm["ptx"])
@@ -137,12 +137,12 @@ def test_a_sound_assembler_is_used_for_these_kernels_alone(sound):
 def test_the_verdict_is_kept_with_the_binary(which, request, spent, monkeypatch):
     request.getfixturevalue(which)
     definition, variant = attention.variant(64, 4)
-    first = executable.GpuExecutable.compile(definition, variant)
+    first = executable.compile_for_gpu(definition, variant)
     tools = len(spent)
     assert all(each.startswith("ptxas") for each in spent)
     assert tools == 1 if which == "bundled" or assembler.of_triton().is_sound else tools == 2
     monkeypatch.setattr(ptx, "keeps_left_operand", None)  # nobody asks again
-    again = executable.GpuExecutable.compile(definition, variant)
+    again = executable.compile_for_gpu(definition, variant)
     assert again.asm["cubin"] == first.asm["cubin"] and len(spent) == tools
 
 

@@ -109,7 +109,7 @@ def _measure(
     """Return the seconds of each schedule, the best first; the best one's variant is remembered."""
 
     def compile(variant: variants.TracedVariant) -> variants.TracedVariant:
-        return dataclasses.replace(variant, compiled=executable.GpuExecutable.compile(definition, variant))
+        return dataclasses.replace(variant, compiled=executable.compile_for_gpu(definition, variant))
 
     traced = []
     for candidate in candidates:
@@ -119,8 +119,8 @@ def _measure(
     runs = {}
     for schedule, variant in compiled.items():
         with suppress(CompilationError):
-            launch = executable.GpuExecutable.of(definition, variant, call, variant.selection.values, place)
-            runs[schedule] = functools.partial(unguarded(call.arguments, launch), call.arguments, ())
+            launch = executable.plan_of(definition, variant, call, variant.selection.values, place)
+            runs[schedule] = functools.partial(unguarded(launch), call.arguments, ())
     stored = frozenset().union(*(variant.stored for variant in compiled.values()))
     written = [
         value

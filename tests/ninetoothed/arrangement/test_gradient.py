@@ -385,7 +385,7 @@ def test_products_reach_tensor_cores(of, application, sides, operands):
     pattern = pattern_of(kernel.definition, variant.selection.specialisation)
     assert (pattern.rows, pattern.columns) == tuple(map(str, sides)) and pattern.operands == operands
     pytest.importorskip("triton")
-    compiled = executable.GpuExecutable.compile(kernel.definition, variant)
+    compiled = executable.compile_for_gpu(kernel.definition, variant)
     assert "wgmma" in compiled.asm["ptx"] and "cp.async.bulk.tensor" in compiled.asm["ptx"] and compiled.spills == 0
 
 

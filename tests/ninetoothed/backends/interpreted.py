@@ -196,4 +196,4 @@ def _run_either(plain, rich, arguments, integers):
 
 
 def pytest_configure(config):
-    executable.CpuExecutable.compile = staticmethod(_compile)
+    executable.prepare_for_host = _compile

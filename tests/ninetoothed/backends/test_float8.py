@@ -120,7 +120,7 @@ def test_what_is_compiled_saturates(source, dtype, gpu):
         pytest.skip("a type that the GPU lacks")
     kernel, arguments = make(), (torch.zeros(8, dtype=source), torch.zeros(8, dtype=dtype))
     variant = dispatch.launcher_of(kernel).trace(arguments, {}, gpu)
-    text = executable.GpuExecutable.compile(kernel.definition, variant).asm["ptx"]
+    text = executable.compile_for_gpu(kernel.definition, variant).asm["ptx"]
     instructions = re.findall(r"cvt\S*\.e[45]m[23]x2\.\S+", text)
     if gpu.architecture < 89:
         assert not instructions and "min.NaN.f32" in text and "0f47600000" in text  # 57344
@@ -138,4 +138,4 @@ def test_numbers_beside_float8(body, dtype):
     same(run(x, dtype, body), torch.where(chosen, FLOAT8[dtype] * (1 if body.endswith("x)") else -1), x.float()))
     kernel = make(body)
     variant = dispatch.launcher_of(kernel).trace((x, torch.zeros(8).to(dtype)), {}, machine.H100)
-    assert executable.GpuExecutable.compile(kernel.definition, variant).asm["ptx"]
+    assert executable.compile_for_gpu(kernel.definition, variant).asm["ptx"]

@@ -70,7 +70,7 @@ def variant():
 
 @functools.cache
 def compiled():
-    return executable.GpuExecutable.compile(make().definition, variant())
+    return executable.compile_for_gpu(make().definition, variant())
 
 
 def text_with(*copies):
@@ -378,7 +378,7 @@ def test_what_does_not_compile_gets_another_schedule(monkeypatch):
         return type("Compiled", (), {"emitted": emitted, "spills": 0})
 
     monkeypatch.setattr(executable, "compile_kernel", compile_kernel)
-    build = functools.partial(launcher._variants.get, launcher.definition, compile=executable.GpuExecutable.compile)
+    build = functools.partial(launcher._variants.get, launcher.definition, compile=executable.compile_for_gpu)
     selection, found = launcher._variants.best(launcher.plan, call, place, machine.H200, build)
     assert tried == ["gluon", "triton"] and not selection.schedule.overlaps
     assert found.compiled.emitted.source.startswith("import triton\n")

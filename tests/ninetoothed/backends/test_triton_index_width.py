@@ -107,7 +107,7 @@ def sums(input_ptr, output_ptr):
 def compiled(*which):
     kernel, arguments = sums(*which)
     variant = dispatch.Launcher(kernel.definition).trace(arguments, {}, machine.H200)
-    return executable.GpuExecutable.compile(kernel.definition, variant)
+    return executable.compile_for_gpu(kernel.definition, variant)
 
 
 def test_compiled():
@@ -126,4 +126,4 @@ def test_a_product_too_long_for_its_descriptors_offsets():
     text = mm.make().source(*halves, gpu=machine.H200).text
 
     assert "input_desc.load([tl.cast(pid_0 * 128, tl.int32), tl.cast(k * 64, tl.int32)])" in text
-    assert executable.GpuExecutable.compile(launcher.definition, variant).spills == 0
+    assert executable.compile_for_gpu(launcher.definition, variant).spills == 0

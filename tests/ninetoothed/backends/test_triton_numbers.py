@@ -88,7 +88,7 @@ def compiled(body, dtype):
     kernel = make(body)
     arguments = torch.zeros(8, dtype=dtype), torch.zeros(8)
     variant = dispatch.launcher_of(kernel).trace(arguments, {}, machine.H200)
-    return executable.GpuExecutable.compile(kernel.definition, variant)
+    return executable.compile_for_gpu(kernel.definition, variant)
 
 
 @needs_triton
@@ -129,7 +129,7 @@ def test_products_of_bytes_compile(depth, accumulator):
             tuple(Tensor(shape=shape) for shape in shapes),
         )
         variant = dispatch.launcher_of(kernel).trace(tuple(arguments), {}, machine.H200)
-        assert executable.GpuExecutable.compile(kernel.definition, variant).asm["ptx"]
+        assert executable.compile_for_gpu(kernel.definition, variant).asm["ptx"]
 
 
 @needs_triton

@@ -137,7 +137,7 @@ class TestCompiled:
     def sass(self, *arguments):
         kernel = copies()
         variant = dispatch.Launcher(kernel.definition).trace(arguments, {}, machine.H200)
-        return disassembled(executable.GpuExecutable.compile(kernel.definition, variant))
+        return disassembled(executable.compile_for_gpu(kernel.definition, variant))
 
     def test_vectors_where_strides_are_known(self):
         whole = self.sass(rows(30, 128), rows(30, 128))

@@ -93,7 +93,7 @@ def test_compiled():
     x, y = matrices(2**17, 128)
     kernel, arguments = rms_norm.make(2), (x, torch.empty(128, dtype=torch.float16), 1e-6, y, True)
     variant = dispatch.Launcher(kernel.definition).trace(arguments, {}, machine.H200)
-    compiled = executable.GpuExecutable.compile(kernel.definition, variant)
+    compiled = executable.compile_for_gpu(kernel.definition, variant)
     assert compiled.emitted.coarsening > 1 and compiled.kernel.metadata.num_warps == 4 and not compiled.spills
     assert "LDG.E.128" in disassembled(compiled) and "STG.E.128" in disassembled(compiled)
 
@@ -105,7 +105,7 @@ def test_sums_of_a_row_are_in_one_order_in_every_batch(columns):
     kernel, layouts = softmax.make(2), set()
     for rows in (1, 3, 100_000):
         variant = dispatch.Launcher(kernel.definition).trace(matrices(rows, columns), {}, machine.H200)
-        compiled = executable.GpuExecutable.compile(kernel.definition, variant).asm["ttgir"]
+        compiled = executable.compile_for_gpu(kernel.definition, variant).asm["ttgir"]
         named = dict(re.findall(r"(#blocked\d*) = (#ttg.blocked<.*>)", compiled))
         operands = re.findall(r"tt.reduce.*?\}\) : \(tensor<(\w+), (#blocked\d*)>", compiled, re.DOTALL)
         layouts.add((tuple((shape, named[layout]) for shape, layout in operands), compiled.count('tt.reduce"')))

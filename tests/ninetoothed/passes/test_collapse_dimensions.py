@@ -136,7 +136,7 @@ def test_machine_code_of_a_layer_on_sequences():
     kernel = make_layer()
     arguments = half(2, 1024, 4096), half(4096, 4096), half(2, 1024, 4096)
     variant = dispatch.launcher_of(kernel).trace(arguments, {}, machine.H200)
-    compiled = executable.GpuExecutable.compile(kernel.definition, variant)
+    compiled = executable.compile_for_gpu(kernel.definition, variant)
     ptx = compiled.asm["ptx"]
     assert "cp.async.bulk.tensor" in ptx and "wgmma.mma_async" in ptx and "ld.global" not in ptx
 

@@ -106,9 +106,7 @@ class TestCompiled:
         """Accesses to global memory that ask first."""
         own, arguments = kernel(blocks(64), **options), (torch.empty(size), torch.empty(size))
         variant = dispatch.Launcher(own.definition).trace(arguments, {}, machine.H200)
-        return re.findall(
-            r"@!?%p\d+ (?:ld|st)\.global", executable.GpuExecutable.compile(own.definition, variant).asm["ptx"]
-        )
+        return re.findall(r"@!?%p\d+ (?:ld|st)\.global", executable.compile_for_gpu(own.definition, variant).asm["ptx"])
 
     def test_no_access_asks(self):
         assert len(self.guarded(1000)) == 2

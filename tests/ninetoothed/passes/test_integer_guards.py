@@ -70,7 +70,7 @@ def test_divisors_of_functions_that_combine_are_guarded():
 def test_machine_code_still_asks_whether_the_divisor_is_zero(body, dtype):
     kernel, x = made(body), torch.ones(20, dtype=dtype)
     variant = dispatch.launcher_of(kernel).trace((x, x, torch.ones(20, dtype=dtype)), {}, machine.H100)
-    compiled = executable.GpuExecutable.compile(kernel.definition, variant)
+    compiled = executable.compile_for_gpu(kernel.definition, variant)
     assert "-7" in compiled.asm["ptx"]
 
 

@@ -49,7 +49,7 @@ def test_keys_of_many_programs_are_not(queries, keys, batch):
 
 def test_compiled_without_spills():
     pytest.importorskip("triton")
-    compiled = executable.GpuExecutable.compile(sdpa.make().definition, attention(4, 2080))
+    compiled = executable.compile_for_gpu(sdpa.make().definition, attention(4, 2080))
     assert compiled.spills == 0 and "loop_unroll_factor=7" in compiled.emitted.source
 
 

@@ -140,7 +140,7 @@ def test_compiled(kernel):
     variant = traced(made, *arguments)
     chosen = dataclasses.replace(variant.selection.schedule, sharing=StreamK(132, 8, 6))
     variant = dataclasses.replace(variant, selection=dataclasses.replace(variant.selection, schedule=chosen))
-    compiled = executable.GpuExecutable.compile(made.definition, variant)
+    compiled = executable.compile_for_gpu(made.definition, variant)
 
     sass = disassembled(compiled)
     assert not compiled.spills and all(name in sass for name in ("HGMMA", "UTMALDG", "ATOM"))

@@ -138,7 +138,7 @@ def test_compiled():
     variant = traced(kernel, halves(2048, 4096), halves(4096, 2048), halves(2048, 2048))
     configuration = dataclasses.replace(variant.selection.schedule, sharing=SplitK(4))
     variant = dataclasses.replace(variant, selection=dataclasses.replace(variant.selection, schedule=configuration))
-    compiled = executable.GpuExecutable.compile(kernel.definition, variant)
+    compiled = executable.compile_for_gpu(kernel.definition, variant)
     assert compiled.emitted.buffers and not compiled.spills
     assert (
         "HGMMA" in disassembled(compiled) and "ATOM" in disassembled(compiled) and "UTMALDG" in disassembled(compiled)
@@ -156,6 +156,6 @@ def test_parts_of_small_tiles_are_read_at_once():
     assert isinstance(chosen.sharing, SplitK) and area <= 64 * 128
     vectors = area // (32 * chosen.num_warps) // 4
     assert (
-        disassembled(executable.GpuExecutable.compile(kernel.definition, variant)).count("LDG.E.128")
+        disassembled(executable.compile_for_gpu(kernel.definition, variant)).count("LDG.E.128")
         == chosen.sharing.parts * vectors
     )

@@ -103,7 +103,7 @@ def test_compiled():
     variant = traced(5120)
     chosen = dataclasses.replace(variant.selection.schedule, sharing=StreamK(132, 4))
     variant = dataclasses.replace(variant, selection=dataclasses.replace(variant.selection, schedule=chosen))
-    compiled = executable.GpuExecutable.compile(mm.make().definition, variant)
+    compiled = executable.compile_for_gpu(mm.make().definition, variant)
 
     sass = disassembled(compiled)
     assert not compiled.spills and all(name in sass for name in ("HGMMA", "UTMALDG", "UTMASTG", "ATOM"))

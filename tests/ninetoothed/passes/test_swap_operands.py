@@ -82,7 +82,7 @@ def test_two_products_of_the_same_rows():
 
     weight, kernel = halves(14336, 4096).mT, interpret_merge.make_two_products()
     traced = launcher(kernel).trace((halves(2, 4096), weight, weight, halves(2, 14336)), {}, machine.H200)
-    source = executable.GpuExecutable.compile(kernel.definition, traced)
+    source = executable.compile_for_gpu(kernel.definition, traced)
     assert len(re.findall(r"tl\.dot\((gate|up), input_1, ", source.emitted.source)) == 2
     assert re.search(r"wgmma\.mma_async\S*m64n16k16", source.asm["ptx"]) and "mma.sync" not in source.asm["ptx"]
     # Both weights count in the shared memory that a schedule needs.
@@ -127,6 +127,6 @@ def test_compiles_to_wgmma(is_turned):
     weight = halves(4096, 4096)
     arguments = halves(4096), halves(8, 4096), weight.mT if is_turned else weight, 1.0, 1.0, halves(8, 4096)
     traced = launcher(addmm.make()).trace((arguments[0].expand(8, 4096), *arguments[1:]), {}, machine.H200)
-    compiled = executable.GpuExecutable.compile(addmm.make().definition, traced)
+    compiled = executable.compile_for_gpu(addmm.make().definition, traced)
     assert re.search(r"wgmma\.mma_async\S*m64n16k16", compiled.asm["ptx"])
     assert "mma.sync" not in compiled.asm["ptx"] and compiled.spills == 0

@@ -145,7 +145,7 @@ def test_triton_before_3_7_cannot_scan_along_an_axis_beside_one_of_one_lane(monk
     variant = dispatch.launcher_of(kernel).trace((torch.empty(64, 128), torch.empty(64, 128)), {}, machine.H200)
     is_needed = tuple(map(int, triton.__version__.split(".")[:2])) < (3, 7)
     with pytest.raises(CompilationError) if is_needed else contextlib.nullcontext():
-        executable.GpuExecutable.compile(kernel.definition, variant)
+        executable.compile_for_gpu(kernel.definition, variant)
 
 
 @pytest.mark.parametrize("shape", ((8,), (1, 13), (4, 8)))

@@ -1,45 +1,12 @@
 """Launches on the CPU that, as those on a GPU, see addresses alone: what a recording replays is then run for real."""
 
 import ctypes
-from dataclasses import dataclass
-from typing import Any
+import dataclasses
 
 import torch
 
 from ninetoothed.runtime import executable, fast_path
-
-
-@dataclass(frozen=True)
-class FromAddresses:
-    """The PyTorch backend's run of a kernel on whatever lies at the addresses, with the layouts of the first call."""
-
-    evaluation: Any
-    layouts: tuple
-    is_replayable = True
-    device = None
-
-    @property
-    def definition(self):
-        return self.evaluation.definition
-
-    @property
-    def precision(self):
-        return self.evaluation.precision
-
-    @property
-    def separate(self):
-        return self.evaluation.separate
-
-    @property
-    def free_names(self):
-        return self.evaluation.free_names
-
-    def launch(self, given):
-        values = tuple(
-            value if layout is None else _tensor(value, *layout)
-            for value, layout in zip(given, self.layouts, strict=True)
-        )
-        self.evaluation.run(values)
+from ninetoothed.runtime.launch_steps import Launch, Scalar, TensorAddress
 
 
 def _tensor(address, shape, stride, dtype):
@@ -51,21 +18,30 @@ def _tensor(address, shape, stride, dtype):
 
 
 def use(monkeypatch):
-    """Let kernels on the CPU run from addresses."""
-    of, written = executable.CpuExecutable.of.__func__, fast_path.written
+    """Let kernels on the CPU run from addresses, with the layouts of the first call."""
+    plan_of, write_step = executable.plan_of, fast_path.write_step
 
-    def from_addresses(cls, definition, variant, call, integers, place):
-        layouts = tuple(
-            (tuple(value.shape), value.stride(), value.dtype) if isinstance(value, torch.Tensor) else None
-            for value in call.arguments
-        )
-        return FromAddresses(of(cls, definition, variant, call, integers, place), layouts)
+    def from_addresses(definition, variant, call, *others):
+        plan = plan_of(definition, variant, call, *others)
+        (run,) = plan.steps
+        are_tensors = [isinstance(value, torch.Tensor) for value in call.arguments]
+        layouts = [
+            (tuple(value.shape), value.stride(), value.dtype) if is_tensor else None
+            for value, is_tensor in zip(call.arguments, are_tensors, strict=True)
+        ]
 
-    def launched(source, found, values):
-        if not isinstance(found, FromAddresses):
-            return written(source, found, values)
-        source.add(f"{source.name(found.launch)}(({''.join(f'{value}, ' for value in values)}))")
-        return "True"
+        def kernel(*given):
+            pairs = zip(given, layouts, strict=True)
+            run(tuple(value if layout is None else _tensor(value, *layout) for value, layout in pairs))
 
-    monkeypatch.setattr(executable.CpuExecutable, "of", classmethod(from_addresses))
-    monkeypatch.setattr(fast_path, "written", launched)
+        passed = tuple(TensorAddress(i) if is_tensor else Scalar(i) for i, is_tensor in enumerate(are_tensors))
+        return dataclasses.replace(plan, steps=(Launch(kernel, (1, 1, 1), passed),))
+
+    def write(source, step, device):
+        if not isinstance(step, Launch):
+            return write_step(source, step, device)
+        passed = [fast_path.written_value(source, each) for each in step.passed]
+        source.add(f"{source.name(step.kernel)}({', '.join(passed)})")
+
+    monkeypatch.setattr(executable, "plan_of", from_addresses)
+    monkeypatch.setattr(fast_path, "write_step", write)

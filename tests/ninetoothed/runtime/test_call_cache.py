@@ -6,28 +6,31 @@ import torch
 import ninetoothed
 from ninetoothed import Symbol, Tensor
 from ninetoothed.runtime import call_cache, dispatch, fast_path, private
+from ninetoothed.runtime.launch_steps import LaunchPlan
 
 X, Y = torch.zeros(4, 6), torch.zeros(6)
 
 
-class Given:
-    """Stands for a launch: tells what it would be passed, tensors by their addresses."""
+class Given(LaunchPlan):
+    """Tells what it would launch on, tensors by their addresses."""
 
-    precision, device, separate, free_names = None, None, (), ()
+
+def told(args):
+    return [value.data_ptr() if isinstance(value, torch.Tensor) else value for value in args]
 
 
 @pytest.fixture(autouse=True)
-def told(monkeypatch):
+def telling(monkeypatch):
     written = fast_path.written
 
-    def write(source, found, values):
-        return f"[{', '.join(values)}]" if isinstance(found, Given) else written(source, found, values)
+    def write(source, plan, unknown=()):
+        return f"{source.name(told)}(args)" if isinstance(plan, Given) else written(source, plan, unknown)
 
     monkeypatch.setattr(fast_path, "written", write)
 
 
 def known(args, constants=(), exact=()):
-    return call_cache.guarded(args, constants, exact, Given())
+    return call_cache.guarded(args, constants, exact, Given(len(args)))
 
 
 def test_a_call_with_other_memory_is_recognised():
@@ -100,7 +103,7 @@ def test_zeros_of_either_sign_are_not_the_same(zero):
 
 
 def test_precision_counts_where_it_matters():
-    found, before = Given(), torch.get_float32_matmul_precision()
+    found, before = Given(2), torch.get_float32_matmul_precision()
     found.precision = "high"
     repeat = call_cache.guarded((X, Y), (), (), found)
     try:
@@ -123,9 +126,9 @@ def test_the_gpu_of_a_launch_is_made_the_current_one(monkeypatch):
 
     monkeypatch.setattr(private, "current_device", lambda: current[0])
     monkeypatch.setattr(torch.cuda, "device", device)
-    found = Given()
-    found.device = 1
-    for repeat in (call_cache.guarded((X, 2), (), (), found), call_cache.unguarded((X, 2), found)):
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    found = Given(2, device=1)
+    for repeat in (call_cache.guarded((X, 2), (), (), found), fast_path.unguarded(found)):
         assert repeat((X, 2), ()) == [X.data_ptr(), 2]
         current[0] = 1
         assert repeat((X, 2), ()) == [X.data_ptr(), 2]
@@ -173,10 +176,11 @@ class TestManyCalls:
         if output is None:
             known = calls.find(args, ())
             if known is None:
-                known = calls.keep(args, (), Given())
+                known = Given(len(args))
+                calls.keep(args, (), known)
             else:
                 calls.add_fast_path(args, (), known)
-            output = known.run(args)
+            output = fast_path.run(known, args)
         assert output[0] == args[0].data_ptr()
 
     def test_each_is_written_out_once(self, written):
@@ -225,8 +229,8 @@ class TestManyCalls:
         assert not calls.recent and calls.again((X,), ()) is None
         for _ in range(3):
             self.run(calls, (X,))
-        known = calls.keep((X,), (), Given())
-        assert calls.add_fast_path((X,), (), known)((X,), ()) and len(written) == 3
+        calls.keep((X,), (), Given(1))
+        assert calls.add_fast_path((X,), (), calls.find((X,), ()))((X,), ()) and len(written) == 3
 
     @pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
     def test_tensors_without_shapes_are_not_known(self):

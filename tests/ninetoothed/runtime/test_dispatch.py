@@ -16,7 +16,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 import ninetoothed
 from ninetoothed import Symbol, Tensor, block_size, explain, frontend
 from ninetoothed.errors import ArgumentError, ArgumentTypeError, LostGradientWarning
-from ninetoothed.runtime import arguments, call_cache, dispatch, executable, private, variants
+from ninetoothed.runtime import arguments, call_cache, dispatch, executable, fast_path, private, variants
 from ninetoothed.runtime.selection.machine import A100, B200, H100, H200
 
 BLOCK = Symbol("BLOCK", constexpr=True)
@@ -476,7 +476,7 @@ def test_aligned_tensors_are_compiled_as_such(offset, vectors):
     call = dispatch.BoundCall((x, y, z), (("BLOCK", 512),))
     selection = variants.VariantCache().select(dispatch.launcher_of(add).plan, call, torch.device("cuda:0"), H200)
     variant = variants.trace(definition, selection)
-    compiled = executable.GpuExecutable.compile(definition, variant)
+    compiled = executable.compile_for_gpu(definition, variant)
     assert (re.search(r"ld\.global(\.\w+)*\.v[24]\.", compiled.asm["ptx"]) is not None) == vectors
 
 
@@ -505,14 +505,14 @@ def test_a_launch_passes_pointers_scalars_and_integers_in_the_order_of_the_text(
     variant = launcher.trace((x, 2.0, z), {"BLOCK": 64}, gpu=H200)
     recorder = Recorder(executable.triton.emit(variant.program))
     call = dispatch.BoundCall((x, half, z), (("BLOCK", 64),))
-    ready = executable.GpuExecutable.of(
+    ready = executable.plan_of(
         launcher.definition,
         dataclasses.replace(variant, compiled=recorder),
         call,
         variant.selection.values,
         torch.device("cuda:0"),
     )
-    call_cache.unguarded(call.arguments, ready)(call.arguments, ())
+    fast_path.run(ready, call.arguments)
     expected = {"x": x.data_ptr(), "factor": 0.5, "z": z.data_ptr(), "x_size_0": 1001}
     assert recorder.calls == [
         ((16, 1, 1), tuple(expected[argument.source] for argument in recorder.emitted.arguments), 7)

@@ -10,7 +10,7 @@ import torch
 import ninetoothed
 from ninetoothed import Symbol, Tensor
 from ninetoothed.backends.triton import emit
-from ninetoothed.runtime import call_cache, dispatch, executable, private, workspace
+from ninetoothed.runtime import call_cache, dispatch, executable, fast_path, private, workspace
 from ninetoothed.runtime.compilation.compile import LoadedKernel
 from ninetoothed.runtime.fast_path import FunctionBody, write_kernel
 from ninetoothed.runtime.selection.machine import H200
@@ -182,10 +182,10 @@ def test_all_fast_paths_launch_the_same(name, launcher, monkeypatch):
     compiled = types.SimpleNamespace(emitted=emitted, on=lambda index: loaded)
     call = dispatch.BoundCall(arguments, tuple(constants.items()))
     place, variant = torch.device("cuda:0"), dataclasses.replace(variant, compiled=compiled)
-    found = executable.GpuExecutable.of(definition, variant, call, variant.selection.values, place)
+    found = executable.plan_of(definition, variant, call, variant.selection.values, place)
 
     for _ in range(2):
-        assert call_cache.unguarded(arguments, found)(arguments, ())
+        assert fast_path.unguarded(found)(arguments, ())
         repeat = call_cache.guarded(arguments, call.constants, (), found)
         assert repeat(arguments, call.constants) and not repeat(arguments, ("other",))
         settings.launch_exit_hook = print  # Then through the launcher.

@@ -11,8 +11,8 @@ import ninetoothed
 import ninetoothed.language as ntl
 from ninetoothed import Tensor, block_size
 from ninetoothed.runtime import dispatch
-from ninetoothed.runtime.call_cache import Entry
-from ninetoothed.runtime.launch_plan import LaunchPlan, ReplayedFunction
+from ninetoothed.runtime.launch_plan import ReplayedFunction
+from ninetoothed.runtime.launch_steps import LaunchPlan
 from tests.ninetoothed.runtime import addresses
 
 
@@ -38,8 +38,7 @@ def like(first, *others, **options):
 
 
 def recorded(function):
-    entries = [known for known in function._calls._known.values() if isinstance(known, Entry)]
-    return [entry.found for entry in entries if isinstance(entry.found, LaunchPlan)]
+    return [known for known in function._calls._known.values() if isinstance(known, LaunchPlan)]
 
 
 def check(function, reference, *calls, records=1):

@@ -20,7 +20,7 @@ from ninetoothed.errors import ArgumentError, CompilationError, UnsupportedError
 from ninetoothed.runtime import fast_path, launch_plan, missing as names, private, private_triton
 from ninetoothed.runtime.compilation import assembler, descriptors, target, triton_cache
 from ninetoothed.runtime.dispatch import Launcher
-from ninetoothed.runtime.executable import GpuExecutable
+from ninetoothed.runtime.executable import compile_for_gpu
 from ninetoothed.runtime.selection.machine import H200
 from ninetoothed.runtime.workspace import Allocation
 from ninetoothed_ops import autocast_cache, registration
@@ -378,7 +378,7 @@ def compiled(tmp_path, monkeypatch):
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "triton"))
     launcher = Launcher(silu.make(1).definition)
     variant = launcher.trace((torch.zeros(64), torch.zeros(64)), {}, H200)
-    return lambda: GpuExecutable.compile(launcher.definition, variant)
+    return lambda: compile_for_gpu(launcher.definition, variant)
 
 
 @pytest.mark.parametrize("path", sorted(names.OF_TRITON))

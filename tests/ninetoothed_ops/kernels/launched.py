@@ -12,6 +12,6 @@ def launched(kernel, arguments_, gpu):
     """
     launcher = dispatch.Launcher(kernel.definition)
     call, place = arguments.check(launcher.definition, arguments.bind(launcher.definition, arguments_, {}))
-    build = functools.partial(launcher._variants.get, launcher.definition, compile=executable.GpuExecutable.compile)
+    build = functools.partial(launcher._variants.get, launcher.definition, compile=executable.compile_for_gpu)
     selection, variant = launcher._variants.best(launcher.plan, call, place, gpu, build)
     return variant.compiled, selection.schedule

@@ -28,7 +28,7 @@ def compiled(kernel, arguments, monkeypatch=None, blocks=(), **changes):
     if monkeypatch is not None:
         monkeypatch.setattr(ranking, "candidates", changed)
     launcher = dispatch.Launcher(kernel.definition)
-    return executable.GpuExecutable.compile(launcher.definition, launcher.trace(arguments, {}, machine.H200))
+    return executable.compile_for_gpu(launcher.definition, launcher.trace(arguments, {}, machine.H200))
 
 
 def bodies(sass):

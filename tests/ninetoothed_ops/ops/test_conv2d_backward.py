@@ -7,7 +7,8 @@ import torch
 import torch.nn.functional as F
 
 import ninetoothed_ops
-from ninetoothed.runtime.launch_plan import LaunchPlan, ReplayedFunction
+from ninetoothed.runtime.launch_plan import ReplayedFunction
+from ninetoothed.runtime.launch_steps import LaunchPlan
 from ninetoothed_ops.ops import conv2d_backward_input, conv2d_backward_weight
 from ninetoothed_ops.ops.conv2d_backward_input import Side
 from tests.conftest import DEVICE
@@ -96,7 +97,7 @@ def test_recordings(kernel, monkeypatch):
                 found = function(grad, other, list(size), *options)
             expected = gradients(F.conv2d, input, weight, random(6), options, grad)[name == "weight"]
             torch.testing.assert_close(found, expected)
-        assert [type(entry.found) for entry in function._calls._known.values()] == [LaunchPlan], name
+        assert [type(plan) for plan in function._calls._known.values()] == [LaunchPlan], name
 
 
 def test_sizes_that_do_not_fit():

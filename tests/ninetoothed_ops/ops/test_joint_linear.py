@@ -6,8 +6,8 @@ from torch.autograd import gradcheck
 from torch.nn import functional
 
 from ninetoothed.errors import ArgumentError
-from ninetoothed.runtime.call_cache import Entry
 from ninetoothed.runtime.launch_plan import ReplayedFunction
+from ninetoothed.runtime.launch_steps import LaunchPlan
 from ninetoothed_ops.kernels import addmm
 from ninetoothed_ops.ops import joint_linear
 from ninetoothed_ops.ops.joint_linear import operator
@@ -95,7 +95,7 @@ def test_a_recording_sees_where_the_weights_lie(monkeypatch):
             flat = joint_linear.flatten(input, weights, biases)
             torch.testing.assert_close(replayed(*flat), namesake(input, weights, biases), rtol=1e-4, atol=1e-4)
             known = replayed._calls.find(flat, ())
-            found.add((are_joint, len(known.found.steps) if isinstance(known, Entry) else None))
+            found.add((are_joint, len(known.steps) if isinstance(known, LaunchPlan) else None))
     assert {(True, 1), (False, 3)} <= found
 
 

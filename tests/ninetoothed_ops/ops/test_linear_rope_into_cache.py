@@ -5,8 +5,8 @@ import importlib
 import pytest
 import torch
 
-from ninetoothed.runtime.call_cache import Entry
-from ninetoothed.runtime.launch_plan import LaunchPlan, ReplayedFunction
+from ninetoothed.runtime.launch_plan import ReplayedFunction
+from ninetoothed.runtime.launch_steps import LaunchPlan
 from ninetoothed_ops.ops import linear_rope_into_cache
 from ninetoothed_ops.ops.linear_rope_into_cache import operator
 from tests.conftest import DEVICE
@@ -145,4 +145,4 @@ def test_calls_are_recorded_by_where_the_weights_lie(monkeypatch):
                 assert (each.double() - value).norm() <= TOLERANCES[torch.float16] * value.norm()
         known = function._calls.find(tuple(module.flatten(*arguments(torch.float16))), ())
     module.kernels.make.cache_clear()
-    assert isinstance(known, Entry) and isinstance(known.found, LaunchPlan)
+    assert isinstance(known, LaunchPlan)

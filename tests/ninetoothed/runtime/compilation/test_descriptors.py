@@ -60,7 +60,9 @@ def gpu(monkeypatch):
 def run(found, addresses):
     """Launch on tensors at these addresses."""
     source = FunctionBody()
-    written(source, found, [str(address) for address in addresses])
+    for number, address in enumerate(addresses):
+        source.add(f"p{number} = {address}")
+    written(source, found)
     source.function()((), ())
 
 
@@ -71,7 +73,7 @@ class TestLaunching:
         loaded.emitted = emitted
         monkeypatch.setattr(torch.cuda, "device", lambda place: torch.inference_mode(False))
         call = dispatch.BoundCall(arguments, ())
-        found = executable.GpuExecutable.of(
+        found = executable.plan_of(
             launcher.definition,
             dataclasses.replace(variant, compiled=loaded),
             call,
@@ -89,7 +91,7 @@ class TestLaunching:
         assert passed[5:10] == ("map of 32", 1024, 512, 512, 1)
         assert passed[10:15] == ("map of 48", 4096, 1024, 1024, 1)
         assert sorted(passed[15:]) == [512, 1024, 4096]
-        assert programs == found.programs > (0, 0, 0)
+        assert programs == found.steps[0].programs > (0, 0, 0)
 
     def test_once_for_each_set_of_addresses(self, gpu, monkeypatch):
         arguments = halves(4096, 512), halves(512, 1024), halves(4096, 1024)
@@ -105,7 +107,7 @@ class TestLaunching:
         for address in range(16, 16 * 3 * descriptors.CAPACITY, 16):
             run(found, [address, 16, 32])
             assert loaded.calls[-1][1][0] == f"map of {address}"
-            assert len(found.table.known) <= descriptors.CAPACITY
+            assert len(found.steps[0].table.known) <= descriptors.CAPACITY
 
     def test_a_thread_without_a_context_gets_one(self, monkeypatch):
         contexts = []
@@ -197,8 +199,8 @@ class TestWhatDoesNotFit:
                 raise ResourceError("too large")
             return types.SimpleNamespace(spills=spills(variant.selection.schedule))
 
-        monkeypatch.setattr(executable.GpuExecutable, "compile", staticmethod(compile))
-        monkeypatch.setattr(executable.GpuExecutable, "of", staticmethod(lambda definition, variant, *rest: variant))
+        monkeypatch.setattr(executable, "compile_for_gpu", compile)
+        monkeypatch.setattr(executable, "plan_of", lambda definition, variant, *rest: variant)
         launcher = dispatch.Launcher(kernel.definition)
         place = torch.device("cuda:0")
         try:
@@ -254,7 +256,7 @@ class TestWhatDoesNotFit:
     def test_a_real_one(self, gpu, monkeypatch, tmp_path):
         pytest.importorskip("triton")
         monkeypatch.setenv("NINETOOTHED_CACHE_DIR", str(tmp_path))
-        monkeypatch.setattr(executable.GpuExecutable, "of", staticmethod(lambda definition, variant, *rest: variant))
+        monkeypatch.setattr(executable, "plan_of", lambda definition, variant, *rest: variant)
         launcher = dispatch.Launcher(addmm.make().definition)
         # A float32 addend takes twice the room beside the stages of the loop.
         addend = torch.empty(4096, 4096)

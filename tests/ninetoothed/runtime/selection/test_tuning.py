@@ -13,10 +13,12 @@ import ninetoothed
 from ninetoothed import Tensor, block_size
 from ninetoothed.arrangement import symbol
 from ninetoothed.errors import ArgumentError, ResourceError
-from ninetoothed.runtime import arguments, dispatch, executable
+from ninetoothed.runtime import arguments, dispatch, executable, fast_path
 from ninetoothed.runtime.selection import machine, measuring, tuning
 from ninetoothed.schedule import Schedule
 from tests.ninetoothed.products import blocked, multiply
+
+PLAN_OF = executable.plan_of
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,13 +48,13 @@ class GPU:
         self.compiled.append(configuration)
         if configuration in self.too_large:
             raise ResourceError("too large")
-        evaluation = executable.CpuExecutable.compile(definition, variant)
+        evaluation = executable.prepare_for_host(definition, variant)
         return Compiled(evaluation, self.spills.get(configuration, 0))
 
     def launch(self, definition, variant, call, integers, place):
-        run = dataclasses.replace(variant, compiled=variant.compiled.evaluation)
-        ready = executable.CpuExecutable.of(definition, run, call, integers, place)
-        object.__setattr__(ready, "configuration", variant.selection.schedule)
+        run = dataclasses.replace(variant, compiled=getattr(variant.compiled, "evaluation", variant.compiled))
+        ready = PLAN_OF(definition, run, call, integers, torch.device("cpu"))
+        ready.configuration = variant.selection.schedule
         return ready
 
     def clock(self, gpu, before):
@@ -71,8 +73,8 @@ class GPU:
         return clock
 
 
-def launched(found, args, constants):
-    found.run(args)
+def launched(plan, args, constants):
+    fast_path.run(plan, args)
 
 
 @pytest.fixture(autouse=True)
@@ -84,9 +86,9 @@ def gpu(tmp_path, monkeypatch):
     monkeypatch.setattr(machine, "current", lambda place=None: machine.H200)
     monkeypatch.setattr(torch.cuda, "device", contextlib.nullcontext)
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: gpu.capturing)
-    monkeypatch.setattr(executable.GpuExecutable, "compile", staticmethod(gpu.compile))
-    monkeypatch.setattr(executable.GpuExecutable, "of", gpu.launch)
-    monkeypatch.setattr(tuning, "unguarded", lambda args, found: types.MethodType(launched, found))
+    monkeypatch.setattr(executable, "compile_for_gpu", gpu.compile)
+    monkeypatch.setattr(executable, "plan_of", gpu.launch)
+    monkeypatch.setattr(tuning, "unguarded", lambda plan: types.MethodType(launched, plan))
     monkeypatch.setattr(tuning, "Clock", gpu.clock)
     monkeypatch.setattr(tuning, "_tools", lambda: {"triton": "1", "ptxas": "2"})
     return gpu
@@ -312,7 +314,7 @@ def test_calls_that_were_prepared_before_get_the_result(gpu):
     ninetoothed.tune(kernel, x, y, z)
     assert dispatch.launcher_of(kernel)._calls.find((x, y, z), ()) is None
     kernel(x, y, z)
-    found = dispatch.launcher_of(kernel)._calls.find((x, y, z), ()).found
+    found = dispatch.launcher_of(kernel)._calls.find((x, y, z), ())
     assert found.configuration == best
 
 
