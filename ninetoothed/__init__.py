@@ -6,7 +6,7 @@ A kernel is an *arrangement*, meta-operations on symbolic tensors that cut and a
 
 from typing import TYPE_CHECKING
 
-from ninetoothed import debugging, distribution, dtype, language, not_offered
+from ninetoothed import arrange, debugging, distribution, dtype, language, not_offered
 from ninetoothed.arrangement.evaluate import eval, subs
 from ninetoothed.arrangement.gradient import gradient_arrangement
 from ninetoothed.arrangement.symbol import Symbol, block_size
@@ -82,6 +82,7 @@ __all__ = [
     "VerificationError",
     "VerificationWarning",
     "__version__",
+    "arrange",
     "bfloat16",
     "block_size",
     "debugging",

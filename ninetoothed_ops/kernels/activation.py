@@ -6,9 +6,8 @@ And its gradient: input_grad = grad * function'(input).
 import functools
 
 import ninetoothed
-from ninetoothed import Tensor
+from ninetoothed import Tensor, arrange
 
-from .elementwise import arrangement
 from .functions import FUNCTIONS, kernel_name, read
 from .numeric import widen
 
@@ -23,7 +22,7 @@ def make(name="gelu", ndim=1):
 
     tensors = (Tensor(ndim), Tensor(ndim))
 
-    return ninetoothed.make(arrangement, application, tensors, kernel_name=kernel_name("activation", name))
+    return ninetoothed.make(arrange.blocks, application, tensors, kernel_name=kernel_name("activation", name))
 
 
 @functools.cache
@@ -37,4 +36,4 @@ def make_backward(name="gelu", ndim=1):
     tensors = tuple(Tensor(ndim) for _ in range(3))
     named = kernel_name("activation", name, "_backward")
 
-    return ninetoothed.make(arrangement, application, tensors, kernel_name=named)
+    return ninetoothed.make(arrange.blocks, application, tensors, kernel_name=named)

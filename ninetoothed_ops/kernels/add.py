@@ -4,9 +4,8 @@ import functools
 
 import ninetoothed
 import ninetoothed.language as ntl
-from ninetoothed import Tensor
+from ninetoothed import Tensor, arrange
 
-from .elementwise import arrangement
 from .numeric import computed, rounded
 
 
@@ -20,4 +19,4 @@ def make(ndim=1):
     """The kernel `(input, other, alpha, output)` for tensors of `ndim` dimensions."""
     tensors = (Tensor(ndim), Tensor(ndim), Tensor(0), Tensor(ndim))
 
-    return ninetoothed.make(arrangement, application, tensors, kernel_name="add")
+    return ninetoothed.make(arrange.blocks, application, tensors, kernel_name="add")

@@ -6,11 +6,10 @@ The sum is rounded to its type before it is normed: the outputs are those of `ad
 import functools
 
 import ninetoothed
-from ninetoothed import Tensor
+from ninetoothed import Tensor, arrange
 
 from . import rms_norm
 from .numeric import widen
-from .rowwise import arrangement
 
 
 def application(input, residual, sum):
@@ -23,6 +22,6 @@ def make(ndim=2):
 
     Where `weighted` is false, `weight` is any vector of the row's length: it is not read.
     """
-    add = ninetoothed.make(arrangement, application, tuple(Tensor(ndim) for _ in range(3)), kernel_name="add_rows")
+    add = ninetoothed.make(arrange.rows, application, tuple(Tensor(ndim) for _ in range(3)), kernel_name="add_rows")
 
     return ninetoothed.fuse(add, rms_norm.make(ndim), {"input": "sum"}, keep=("sum",), kernel_name="add_rms_norm")

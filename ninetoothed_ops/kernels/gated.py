@@ -7,9 +7,8 @@ import functools
 
 import ninetoothed
 import ninetoothed.language as ntl
-from ninetoothed import Tensor
+from ninetoothed import Tensor, arrange
 
-from .elementwise import arrangement
 from .functions import FUNCTIONS, OF_STORED, kernel_name
 from .numeric import widen
 
@@ -34,7 +33,7 @@ def make(name="gelu", ndim=1):
     """The kernel `(gate, up, output)` of a function, for tensors of `ndim` dimensions."""
     tensors = tuple(Tensor(ndim) for _ in range(3))
 
-    return ninetoothed.make(arrangement, applying(name), tensors, kernel_name=kernel_name("gated", name))
+    return ninetoothed.make(arrange.blocks, applying(name), tensors, kernel_name=kernel_name("gated", name))
 
 
 @functools.cache
@@ -52,4 +51,4 @@ def make_backward(name="gelu", ndim=1):
 
     named = kernel_name("gated", name, "_backward")
 
-    return ninetoothed.make(arrangement, application, tensors, kernel_name=named)
+    return ninetoothed.make(arrange.blocks, application, tensors, kernel_name=named)

@@ -7,11 +7,10 @@ import functools
 
 import ninetoothed
 import ninetoothed.language as ntl
-from ninetoothed import Tensor
+from ninetoothed import Tensor, arrange
 
 from .numeric import widen
 from .parameters import flags
-from .rowwise import arrangement
 
 
 def centred_and_scale(row, eps):
@@ -39,4 +38,4 @@ def make(ndim=2):
     The last dimension is the row. Where `weighted` or `biased` is false, `weight` or `bias` is any vector of the row's
     length: it is not read.
     """
-    return ninetoothed.make(arrangement, application, parameters(ndim), kernel_name="layer_norm")
+    return ninetoothed.make(arrange.rows, application, parameters(ndim), kernel_name="layer_norm")

@@ -13,12 +13,12 @@ import functools
 
 import ninetoothed
 import ninetoothed.language as ntl
-from ninetoothed import Tensor
+from ninetoothed import Tensor, arrange
 
+from .groups_of_rows import arrangement, is_within
 from .layer_norm import centred_and_scale
 from .numeric import widen
 from .parameters import flags
-from .rowwise import arrangement, arrangement_of_groups, is_within
 
 
 def through_norm(slope, normalized, scale):
@@ -46,7 +46,7 @@ def make(ndim=2):
 
     Where `weighted` is false, `weight` is not read.
     """
-    return ninetoothed.make(arrangement, application, parameters(ndim), kernel_name="layer_norm_backward")
+    return ninetoothed.make(arrange.rows, application, parameters(ndim), kernel_name="layer_norm_backward")
 
 
 def application_of_groups(grad, input, weight, eps, input_grad, weight_sums, bias_sums, weighted, needed):
@@ -87,6 +87,6 @@ def make_of_groups(ndim=2, group=1):
     # Rows beyond the last add nothing.
     grad, input, input_grad = (Tensor(ndim, other=0.0) for _ in range(3))
     tensors = (grad, input, Tensor(1), Tensor(0), input_grad, Tensor(2), Tensor(2), *flags(2))
-    arrange = functools.partial(arrangement_of_groups, group=group, sums=(5, 6))
+    grouped = functools.partial(arrangement, group=group, sums=(5, 6))
 
-    return ninetoothed.make(arrange, application_of_groups, tensors, kernel_name="layer_norm_weight_backward")
+    return ninetoothed.make(grouped, application_of_groups, tensors, kernel_name="layer_norm_weight_backward")

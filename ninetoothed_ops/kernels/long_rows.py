@@ -7,25 +7,19 @@ import functools
 
 import ninetoothed
 import ninetoothed.language as ntl
-from ninetoothed import Tensor
+from ninetoothed import Tensor, arrange
 
 from . import layer_norm, layer_norm_backward, rms_norm, rms_norm_backward
 from .numeric import computed, exponential, factor_of, widen
-from .rowwise import each_row
 
 # Rows of more elements than this are read in chunks.
 LONGEST = 32768
 CHUNK = 8192
 
 
-def chunks(tensor):
-    """(..., columns) as a sequence of chunks a row."""
-    return tensor.flatten(end_dim=-1).tile(None, CHUNK, loop=1)
-
-
 def arrangement(*tensors):
     """Give each program the chunks of a row of each tensor, and of all of each vector; and scalars as they are."""
-    return each_row(tensors, chunks, lambda vector: vector.tile((CHUNK,)).tile((-1,)))
+    return arrange.row_blocks(*tensors, BLOCK_SIZE=CHUNK)
 
 
 def softmax_application(input, output):

@@ -7,11 +7,10 @@ import functools
 
 import ninetoothed
 import ninetoothed.language as ntl
-from ninetoothed import Tensor
+from ninetoothed import Tensor, arrange
 
 from .numeric import factor_of, widen
 from .parameters import flags
-from .rowwise import arrangement
 
 
 def application(input, weight, eps, output, weighted, unit_offset):
@@ -34,4 +33,4 @@ def make(ndim=2, unit_offset=False):
 
     Where `weighted` is false, `weight` is any vector of the row's length: it is not read.
     """
-    return ninetoothed.make(arrangement, application, parameters(ndim, unit_offset), kernel_name="rms_norm")
+    return ninetoothed.make(arrange.rows, application, parameters(ndim, unit_offset), kernel_name="rms_norm")

@@ -12,11 +12,11 @@ import functools
 
 import ninetoothed
 import ninetoothed.language as ntl
-from ninetoothed import Tensor
+from ninetoothed import Tensor, arrange
 
+from .groups_of_rows import arrangement, is_within
 from .numeric import factor_of, widen
 from .parameters import flags
-from .rowwise import arrangement, arrangement_of_groups, is_within
 
 
 def scale_of(row, eps):
@@ -50,7 +50,7 @@ def make(ndim=2, unit_offset=False):
 
     Where `weighted` or `added` is false, `weight` or `addend` is not read.
     """
-    return ninetoothed.make(arrangement, application, parameters(ndim, unit_offset), kernel_name="rms_norm_backward")
+    return ninetoothed.make(arrange.rows, application, parameters(ndim, unit_offset), kernel_name="rms_norm_backward")
 
 
 def application_of_groups(grad, input, weight, eps, addend, input_grad, partial_grad, needed, added, unit_offset):
@@ -86,6 +86,6 @@ def make_of_groups(ndim=2, group=1, unit_offset=False):
     # Rows beyond the last add nothing.
     grad, input, addend, input_grad = (Tensor(ndim, other=0.0) for _ in range(4))
     tensors = (grad, input, Tensor(1), Tensor(0), addend, input_grad, Tensor(2), *flags(2, unit_offset))
-    arrange = functools.partial(arrangement_of_groups, group=group, sums=(6,))
+    grouped = functools.partial(arrangement, group=group, sums=(6,))
 
-    return ninetoothed.make(arrange, application_of_groups, tensors, kernel_name="rms_norm_weight_backward")
+    return ninetoothed.make(grouped, application_of_groups, tensors, kernel_name="rms_norm_weight_backward")

@@ -4,10 +4,9 @@ import functools
 
 import ninetoothed
 import ninetoothed.language as ntl
-from ninetoothed import Tensor
+from ninetoothed import Tensor, arrange
 
 from .numeric import exponential, widen
-from .rowwise import arrangement
 
 
 def application(input, output):
@@ -22,4 +21,4 @@ def make(ndim=2):
     """The kernel `(input, output)` for tensors of `ndim` dimensions, whose last is the row."""
     tensors = (Tensor(ndim), Tensor(ndim))
 
-    return ninetoothed.make(arrangement, application, tensors, kernel_name="softmax")
+    return ninetoothed.make(arrange.rows, application, tensors, kernel_name="softmax")

@@ -4,10 +4,9 @@ import functools
 
 import ninetoothed
 import ninetoothed.language as ntl
-from ninetoothed import Tensor
+from ninetoothed import Tensor, arrange
 
 from .numeric import widen
-from .rowwise import arrangement
 
 
 def application(grad, output, input_grad):
@@ -21,4 +20,4 @@ def make(ndim=2):
     """The kernel `(grad, output, input_grad)` for tensors of `ndim` dimensions, whose last is the row."""
     tensors = tuple(Tensor(ndim) for _ in range(3))
 
-    return ninetoothed.make(arrangement, application, tensors, kernel_name="softmax_backward")
+    return ninetoothed.make(arrange.rows, application, tensors, kernel_name="softmax_backward")

@@ -21,9 +21,7 @@ KERNEL = """
 import functools
 
 import ninetoothed
-from ninetoothed import Tensor
-
-from .elementwise import arrangement
+from ninetoothed import Tensor, arrange
 
 
 def application({parameters}):
@@ -34,7 +32,7 @@ def application({parameters}):
 def make(ndim=1):
     tensors = tuple(Tensor(ndim) for _ in range({count}))
 
-    return ninetoothed.make(arrangement, application, tensors, kernel_name="{name}")
+    return ninetoothed.make(arrange.blocks, application, tensors, kernel_name="{name}")
 """
 OPERATOR = """
 import torch

@@ -11,12 +11,11 @@ import torch
 
 import ninetoothed
 import ninetoothed.language as ntl
-from ninetoothed import GradientError, Tensor, gradient_arrangement
+from ninetoothed import GradientError, Tensor, arrange, gradient_arrangement
 from ninetoothed.runtime import dispatch, executable
 from ninetoothed.runtime.selection import machine
 from ninetoothed.runtime.selection.pattern import pattern_of
-from ninetoothed_ops.kernels import addmm, bmm, mm, rms_norm, softmax
-from ninetoothed_ops.kernels.rowwise import rows
+from ninetoothed_ops.kernels import addmm, bmm, mm
 
 M, N, K = mm.BLOCK_SIZE_M, mm.BLOCK_SIZE_N, mm.BLOCK_SIZE_K
 
@@ -105,7 +104,7 @@ def numbered(arranged, shapes):
         (mm.arrangement, "other", by_hand_other, ((5, 7), (7, 6), (5, 6))),
         (bmm.arrangement, "input", by_hand_bmm, ((2, 5, 7), (2, 7, 6), (2, 5, 6))),
         (scaled_columns, "weight", by_hand_columns, ((5, 6), (6,), (5, 6))),
-        (softmax.arrangement, 0, softmax.arrangement, ((2, 5, 7), (2, 5, 7))),
+        (arrange.rows, 0, arrange.rows, ((2, 5, 7), (2, 5, 7))),
         (scaled_columns, "input", scaled_columns, ((5, 6), (6,), (5, 6))),
     ),
 )
@@ -284,7 +283,7 @@ def test_a_weight_of_rows():
         weight = total
 
     tensors = (Tensor(2), Tensor(1), Tensor(0), Tensor(2), *(Tensor(0, constexpr=True) for _ in range(2)))
-    kernel = ninetoothed.make(gradient_arrangement(rms_norm.arrangement, 1), application, tensors)
+    kernel = ninetoothed.make(gradient_arrangement(arrange.rows, 1), application, tensors)
     norm = torch.nn.functional.rms_norm
     (x, w), grad, expected = grad_of(lambda x, w: norm(x, (70,), w, 1e-3), 1, (33, 70), (70,))
     result = torch.full((70,), float("nan"))
@@ -296,7 +295,7 @@ def test_tensors_of_a_gradient_that_the_forward_lacks():
     """An arrangement with more tensors has the forward's values beside the gradients."""
 
     def forward(input, output, values):
-        return *softmax.arrangement(input, output), rows(values)
+        return *arrange.rows(input, output), *arrange.rows(values)
 
     def application(input, output, values):
         input = values * (output - ntl.sum(values * output))

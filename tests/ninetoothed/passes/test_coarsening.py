@@ -76,7 +76,7 @@ class TestWhenRowsArePacked:
             assert chosen(softmax.make(2), *matrices(rows, 128)).sharing.coarsening == 16
 
     def test_the_users_own_warps(self):
-        kernel = ninetoothed.make(softmax.arrangement, softmax.application, (Tensor(2), Tensor(2)), num_warps=2)
+        kernel = ninetoothed.make(ninetoothed.arrange.rows, softmax.application, (Tensor(2), Tensor(2)), num_warps=2)
         configuration = chosen(kernel, *matrices(100_000, 128))
         assert (configuration.sharing.coarsening, configuration.num_warps) == (1, 2)
 

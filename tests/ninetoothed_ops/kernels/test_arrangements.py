@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 
 from ninetoothed import Tensor, eval
-from ninetoothed_ops.kernels import addmm, bmm, conv2d, elementwise, mm, rope, rowwise, sdpa
+from ninetoothed_ops.kernels import addmm, bmm, conv2d, mm, rope, sdpa
 
 BLOCKS = {mm.BLOCK_SIZE_M: 4, mm.BLOCK_SIZE_N: 2, mm.BLOCK_SIZE_K: 5}
 
@@ -21,23 +21,6 @@ def assembled(blocks: numpy.ndarray, shape) -> torch.Tensor:
     inside = matrix[..., : shape[-2], : shape[-1]]
     assert (matrix == -1).sum() == matrix.numel() - inside.numel()
     return inside
-
-
-def test_elementwise_blocks_are_the_flat_tensor():
-    x, y = Tensor(3), Tensor(3)
-    block = elementwise.arrangement.__kwdefaults__["BLOCK_SIZE"]
-    first, second = (
-        eval(arranged, {x: {"shape": (3, 4, 5)}, y: {"shape": (3, 4, 5)}, block: 16})
-        for arranged in elementwise.arrangement(x, y)
-    )
-
-    assert (first == second).all() and first.ravel().tolist() == [*range(60), *[-1] * 4]
-
-
-def test_rows_are_rows():
-    x = Tensor(3)
-
-    assert torch.equal(torch.from_numpy(eval(rowwise.rows(x), {x: {"shape": (2, 3, 5)}}))[:, 0], arange(6, 5))
 
 
 def test_mm_meets_rows_with_columns():
