@@ -57,7 +57,7 @@ and where that differs by more than {tolerance}, in float64.
 - *Left, and why*: modules with weights of their own, or that look like attention, and activation functions;
   containers and the model itself aside.
 
-[The README](../README.md#a-swap) says how to swap and how to register.
+[This page](operators.md#a-swap) says how to swap and how to register.
 
 Of {total} families, {whole} have attention that is swapped, and {named} others have attention that runs by name, all of
 which was seen in {seen}. {other} have attention of other kinds, or none. {missing} could not be made; their rows say

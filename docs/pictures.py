@@ -1,4 +1,4 @@
-"""Draw the pictures of the README and of the page on the language: python -m docs.pictures."""
+"""Draw the pictures of the README, the tutorial and the page on the language: python -m docs.pictures."""
 
 import pathlib
 
@@ -19,6 +19,7 @@ def main() -> None:
     """Draw them all."""
     FOLDER.mkdir(exist_ok=True)
     visualize(Tensor(shape=(4, 8), name="x").tile((2, 2)), save_path=FOLDER / "tiles.png")
+    visualize(Tensor(shape=(4, 8), name="x").tile(None, -1), save_path=FOLDER / "rows.png")
     shapes = {"a": (4, 5), "b": (5, 4), "c": (4, 4)}
     tensors = tuple(Tensor(shape=shape, name=name) for name, shape in shapes.items())
     visualize_arrangement(product, tensors, save_path=FOLDER / "product.png")
