@@ -19,6 +19,7 @@ from ninetoothed.language.functions import (
     memory,
     reductions,
     shapes,
+    sorting,
 )
 
 FILE = pathlib.Path(language.__file__).with_suffix(".pyi")
@@ -36,7 +37,7 @@ import torch
 from ninetoothed.dtypes import DType
 '''
 # Those of their functions that take a tile first are its methods, too.
-OF_TILES = (elementwise, arithmetic, shapes, reductions, memory)
+OF_TILES = (elementwise, arithmetic, shapes, reductions, sorting, memory)
 
 
 def definition(name, parameters, returns, docstring=None, indent="", decorator=None):

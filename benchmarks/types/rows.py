@@ -62,6 +62,7 @@ divmod() :: out = divmod(x, y)[1] :: x % y
 
 _FUNCTIONS = r"""
 abs :: out = ntl.abs(x) :: abs(x)
+pow :: out = ntl.pow(y, z) :: y ** z
 fdiv :: out = ntl.fdiv(x, y) :: f(x) / f(y)
 div_rn :: out = ntl.div_rn(x, y) :: f(x) / f(y)
 fma :: out = ntl.fma(z, y, y) :: z * y + y
@@ -109,6 +110,10 @@ sum :: out = ntl.sum(z) :: z.sum()
 sum, a method :: out = a.sum(0) :: a.sum(0)
 sum of 50 :: out = ntl.sum(v) :: v.sum()
 sum along an axis :: out = ntl.sum(a, 1) :: a.sum(1)
+mean :: out = ntl.mean(z) :: f(z).mean()
+mean of 50 :: out = ntl.mean(v) :: f(v).mean()
+var :: out = ntl.var(z) :: f(z).var(ddof=1)
+var of 50 :: out = ntl.var(v, correction=0) :: f(v).var()
 xor_sum :: out = ntl.xor_sum(x) :: functools.reduce(lambda p, q: p ^ q, x)
 xor_sum of 50 :: out = ntl.xor_sum(v) :: functools.reduce(lambda p, q: p ^ q, v)
 reduce_or :: out = ntl.reduce_or(x) :: functools.reduce(lambda p, q: p | q, x)
@@ -136,9 +141,11 @@ cumprod :: out = ntl.cumprod(u, 0) :: u.cumprod()
 sort :: out = ntl.sort(x) :: np.sort(x)
 sort of 50 :: out = ntl.sort(v) :: np.sort(v)
 sort, descending :: out = ntl.sort(x, descending=True) :: np.sort(x)[::-1]
+sort, places :: out = ntl.sort(v, return_indices=True)[1] :: np.argsort(v, kind="stable")
 bitonic_merge :: out = ntl.bitonic_merge(x) :: np.sort(x)
 topk :: out = ntl.topk(x, 4) :: np.sort(x)[::-1][:4]
 topk of 50 :: out = ntl.topk(v, 5) :: np.sort(v)[::-1][:5]
+topk, places :: out = ntl.topk(v, 5, return_indices=True)[0] :: np.sort(v)[::-1][:5]
 histogram :: out = ntl.histogram(y, 16) :: np.bincount(np.int64(y), minlength=16)
 histogram of 50 :: out = ntl.histogram(w, 16) :: np.bincount(np.int64(w), minlength=16)
 dot :: out = ntl.dot(a, b) :: a @ b

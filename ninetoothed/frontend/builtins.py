@@ -10,7 +10,7 @@ from typing import Any
 
 from ninetoothed import dtypes
 from ninetoothed.expr import Expr, const
-from ninetoothed.frontend import effects, elements, functions, random, reductions, shape_functions
+from ninetoothed.frontend import effects, elements, functions, random, reductions, shape_functions, sorting
 from ninetoothed.frontend.attributes import attribute
 from ninetoothed.frontend.context import TraceContext
 from ninetoothed.frontend.operators import binary, extremum, is_dynamic, operand
@@ -142,7 +142,7 @@ def debug_barrier(context: TraceContext) -> None:
 # The functions that read and write memory in one step.
 UPDATES = tuple(row.name for row in PRIMITIVES.values() if row.effect is Effect.UPDATES)
 
-_TRACED_BY_NAME = (globals(), *map(vars, (functions, shape_functions, reductions, effects, elements, random)))
+_TRACED_BY_NAME = (globals(), *map(vars, (functions, shape_functions, reductions, sorting, effects, elements, random)))
 # The implementation of each of `language.functions.FUNCTIONS`: it takes the context, and then the arguments.
 LANGUAGE: dict[str, Any] = {
     **{name: module[name] for module in _TRACED_BY_NAME for name in FUNCTIONS if name in module},
@@ -155,9 +155,9 @@ LANGUAGE: dict[str, Any] = {
     "maximum": partial(pairwise, name="maximum"),
     "minimum": partial(pairwise, name="minimum"),
     "fdiv": lambda context, x, y, ieee_rounding=False: binary(context, "truediv", x, y),
-    **{name: partial(arithmetic, name=name) for name in ("add", "sub", "mul")},
+    **{name: partial(arithmetic, name=name) for name in ("add", "sub", "mul", "pow")},
     **{name: partial(reductions.reduction, name=name) for name in ("sum", "xor_sum", "reduce_or")},
-    "bitonic_merge": reductions.sort,
+    "bitonic_merge": sorting.sort,
     **{name: partial(reductions.extremum_along, name=name) for name in ("max", "min")},
     **{name: partial(reductions.arg_extremum, name=name) for name in ("argmax", "argmin")},
     **{name: partial(reductions.scan, name=name) for name in ("cumsum", "cumprod")},

@@ -1,4 +1,4 @@
-"""Trace reductions, scans and sorts. The pass `overhang` makes them leave out overhang."""
+"""Trace reductions and scans. The pass `overhang` makes them leave out overhang."""
 
 from __future__ import annotations
 
@@ -11,11 +11,10 @@ from ninetoothed.expr import Expr, const, is_nonnegative, simplify
 from ninetoothed.frontend import shapes
 from ninetoothed.frontend.context import TraceContext
 from ninetoothed.frontend.functions import as_dtype, axis_of, known, tile, where
-from ninetoothed.frontend.lanes import LaneBound, lane_numbers, mask
+from ninetoothed.frontend.lanes import lane_numbers
 from ninetoothed.frontend.numbers import numeric
-from ninetoothed.frontend.operators import binary
-from ninetoothed.frontend.shape_functions import expand_dims, reshape
-from ninetoothed.frontend.shapes import extents_of, tile_type
+from ninetoothed.frontend.operators import binary, extremum
+from ninetoothed.frontend.shapes import extents_of
 from ninetoothed.ir import TileType, Value
 
 
@@ -129,81 +128,36 @@ def scan(context: TraceContext, input: Any, axis: Any = 0, reverse: Any = False,
     return builder.cast(builder.apply(name, (input,), axis=axis, reverse=bool(reverse)), own)
 
 
-def sort(context: TraceContext, x: Any, dim: Any = None, descending: Any = False) -> Value:
-    """Sort along the last dimension; NaN is the greatest, as in PyTorch. A number stays what it is."""
-    x = tile(context, x)
-    last = len(x.type.shape) - 1
-    if dim is not None and axis_of(context, x, dim) != last:
-        raise context.error("`sort` works along the last dimension; permute the tile first")
-    keys = _keys(context, x)
-    descending = bool(known(context, descending, "`descending`"))
-    if x.type.is_scalar:
-        return x
-    return _of_keys(context, context.builder.apply("sort", (keys,), descending=descending), x.type.dtype)
+def mean(context: TraceContext, input: Any, axis: Any = None, keep_dims: Any = False) -> Value:
+    """Divide the sum by how many elements there are; halves run in float32, and integers give it."""
+    input = tile(context, input)
+    result = _quotient(context, context.builder.to_float(input), input, axis, keep_dims, 0)
+    return _as_float(context, result, input)
 
 
-def _keys(context: TraceContext, x: Value) -> Value:
-    """Map floats to integers in the same order: in negative floats, all bits but the sign are flipped.
-
-    NaN is the greatest, whatever its sign.
-    """
-    builder = context.builder
-    if not x.type.dtype.is_floating:
-        return x
-    x = builder.to_float(x)
-    x = where(context, builder.binary("eq", x, x), x, float("nan"))
-    return _turned(context, builder.apply("bitcast", (x,), _BITS[numeric(x.type.dtype)]))
+def var(context: TraceContext, input: Any, axis: Any = None, correction: Any = 1, keep_dims: Any = False) -> Value:
+    """Divide the sum of the squares of what is centred, in two steps: no large numbers are subtracted."""
+    input, correction = tile(context, input), known(context, correction, "`correction`")
+    wide = context.builder.to_float(input)
+    centred = binary(context, "sub", wide, _quotient(context, wide, input, axis, True, 0))
+    result = _quotient(context, binary(context, "mul", centred, centred), input, axis, keep_dims, correction)
+    return _as_float(context, result, input)
 
 
-def _of_keys(context: TraceContext, keys: Value, dtype: DType) -> Value:
-    if not dtype.is_floating:
-        return keys
-    computed = dtypes.float64 if keys.type.dtype == dtypes.int64 else dtypes.float32
-    floats = context.builder.apply("bitcast", (_turned(context, keys),), computed)
-    return context.builder.cast(floats, dtype)
+def _quotient(context: TraceContext, value: Value, input: Value, axis: Any, keep_dims: Any, correction: float) -> Value:
+    """Divide the sum of a value by how many elements the input has along an axis, less a correction."""
+    axis = None if axis is None else axis_of(context, input, axis)
+    total = reduction(context, value, axis, keep_dims, name="sum")
+    builder, count = context.builder, 1
+    if not input.type.is_scalar:
+        count = builder.apply("count", (value,), axis=axis, keep_dims=bool(keep_dims))
+    if correction:
+        count = extremum(context, "maximum", (binary(context, "sub", count, correction), 0))
+    return binary(context, "truediv", total, count)
 
 
-_BITS = {dtypes.float32: dtypes.int32, dtypes.float64: dtypes.int64}
-
-
-def _turned(context: TraceContext, bits: Value) -> Value:
-    turned = context.builder.binary("xor", bits, numeric(bits.type.dtype).range[1])
-    return where(context, context.builder.binary("lt", bits, 0), turned, bits)
-
-
-def topk(context: TraceContext, x: Any, k: Any, dim: Any = None) -> Value:
-    """Return the k largest along the last dimension, largest first: the head of a descending sort.
-
-    A number is the largest of itself.
-    """
-    sorted_ = sort(context, x, dim, True)
-    if sorted_.type.is_scalar:
-        sorted_ = expand_dims(context, sorted_, 0)
-    *leading, last = extents_of(sorted_.type)
-    k = known(context, k, "`k`")
-    if not last.size.is_constant:
-        raise context.error(
-            f"`topk` needs a last dimension of known size, not {last.size}; cut it into tiles, or where it is the whole"
-            ' of a dimension, declare its size: `Tensor(..., shape_options={"constexpr": True})`'
-        )
-    if not isinstance(k, int) or not 1 <= k <= last.size.constant:
-        raise context.error(f"`topk` takes the `k` largest of {last.size}, and `k` is {k}; use 1 to {last.size}")
-    head = shapes.extent(const(k), context.facts)
-    if all(e.is_full for e in (*leading, last, head)):
-        grouped = reshape(context, sorted_, (*(e.size for e in leading), last.lanes // k, k))
-        return select(context, grouped, len(leading), const(0))
-    index = lane_numbers(context, tile_type(dtypes.int32, (*leading, head)), len(leading))
-    places = context.builder.broadcast_to(index, (*leading, head))
-    return context.builder.apply("gather", (sorted_, places), axis=len(leading))
-
-
-def histogram(context: TraceContext, input: Any, num_bins: Any) -> Value:
-    """Trace a histogram of integers, which counts those that have a bin."""
-    builder, input = context.builder, tile(context, input)
-    extent = shapes.extent(known(context, num_bins, "`num_bins`"), context.facts)
-    # Of floats there are none: they are refused.
-    inside = () if input.type.dtype.is_floating else (mask(context, [LaneBound(input, extent.size, lower=True)]),)
-    return builder.apply("histogram", (input, *inside), dtypes.int32, shape=(extent,), num_bins=extent.lanes)
+def _as_float(context: TraceContext, value: Value, input: Value) -> Value:
+    return context.builder.cast(value, input.type.dtype) if input.type.dtype.is_floating else value
 
 
 def softmax(context: TraceContext, x: Any, dim: Any = None, keep_dims: Any = False) -> Any:

@@ -25,7 +25,6 @@ _OF_TENSORS = {
     "mask": "nothing needs one: what lies out of bounds is not stored, is left out of sums, and is read as `other`",
     "stride": "`x.source.stride(d)` is the stride of the tensor",
     "strides": "`x.source.strides` are the strides of the tensor",
-    "pow": "write `x ** n`",
     "transpose": "write `ntl.permute` or `ntl.trans`",
 }
 _OFFERED = ("shape", "ndim", "dtype", "T", "to")

@@ -209,6 +209,9 @@ class Tile:
     def mul(self, y: TileLike, sanitize_overflow: bool = True) -> Tile:
         """Return `x * y`, element by element. Shapes, types and errors are those of `add`. See `ntl.mul`."""
 
+    def pow(self, y: TileLike) -> Tile:
+        """See `ntl.pow`."""
+
     def fdiv(self, y: TileLike, ieee_rounding: bool = False) -> Tile:
         """Return `x / y`: integers and halves give float32. Shapes and errors are those of `add`. See `ntl.fdiv`."""
 
@@ -293,6 +296,12 @@ class Tile:
     def sum(self, axis: int | None = None, keep_dims: bool = False, dtype: DTypeLike | None = None) -> Tile:
         """See `ntl.sum`."""
 
+    def mean(self, axis: int | None = None, keep_dims: bool = False) -> Tile:
+        """See `ntl.mean`."""
+
+    def var(self, axis: int | None = None, correction: float = 1, keep_dims: bool = False) -> Tile:
+        """See `ntl.var`."""
+
     def xor_sum(self, axis: int | None = None, keep_dims: bool = False) -> Tile:
         """See `ntl.xor_sum`."""
 
@@ -355,18 +364,6 @@ class Tile:
     def cumprod(self, axis: int = 0, reverse: bool = False) -> Tile:
         """Multiply each element and all before it along `axis`. All else is as for `cumsum`. See `ntl.cumprod`."""
 
-    def sort(self, dim: int | None = None, descending: bool = False) -> Tile:
-        """Sort along the last dimension; NaN is the greatest, as in PyTorch. Shape and type stay. See `ntl.sort`."""
-
-    def bitonic_merge(self, dim: int | None = None, descending: bool = False) -> Tile:
-        """See `ntl.bitonic_merge`."""
-
-    def topk(self, k: int, dim: int | None = None) -> Tile:
-        """See `ntl.topk`."""
-
-    def histogram(self, num_bins: int) -> Tile:
-        """See `ntl.histogram`."""
-
     def dot(
         self,
         other: TileLike,
@@ -389,6 +386,26 @@ class Tile:
         out_dtype: DTypeLike = float32,
     ) -> Tile:
         """Multiply matrices in microscaling formats, as Triton's `dot_scaled` does. See `ntl.dot_scaled`."""
+
+    @overload
+    def sort(self, dim: int | None = None, descending: bool = False, return_indices: Literal[False] = False) -> Tile:
+        """See `ntl.sort`."""
+    @overload
+    def sort(
+        self, dim: int | None = None, descending: bool = False, *, return_indices: Literal[True]
+    ) -> tuple[Tile, Tile]: ...
+
+    def bitonic_merge(self, dim: int | None = None, descending: bool = False) -> Tile:
+        """See `ntl.bitonic_merge`."""
+
+    @overload
+    def topk(self, k: int, dim: int | None = None, return_indices: Literal[False] = False) -> Tile:
+        """See `ntl.topk`."""
+    @overload
+    def topk(self, k: int, dim: int | None = None, *, return_indices: Literal[True]) -> tuple[Tile, Tile]: ...
+
+    def histogram(self, num_bins: int) -> Tile:
+        """See `ntl.histogram`."""
 
     def load(self, mask: TileLike | None = None, other: TileLike | None = None) -> Tile:
         """See `ntl.load`."""
@@ -679,6 +696,18 @@ def mul(x: TileLike, y: TileLike, sanitize_overflow: bool = True) -> Tile:
     ...     z = ntl.mul(x, y)
     >>> run(application, torch.tensor([1.0, 2.0]), torch.tensor([10.0, 20.0]), torch.empty(2))
     tensor([10., 40.])
+    """
+
+def pow(x: TileLike, y: TileLike) -> Tile:
+    """Return `x ** y`, element by element: of integers an integer, which wraps; of halves that half.
+
+    Integers to a negative power that is known when compiling give float32, and to one that only a call tells their
+    fraction is dropped. Shapes and errors are those of `add`.
+
+    >>> def application(x, y):
+    ...     y = ntl.pow(x, 3)
+    >>> run(application, torch.tensor([1.0, 2.0, -3.0]), torch.empty(3))
+    tensor([  1.,   8., -27.])
     """
 
 def fdiv(x: TileLike, y: TileLike, ieee_rounding: bool = False) -> Tile:
@@ -1019,13 +1048,40 @@ def cat(input: TileLike, other: TileLike, can_reorder: bool = False) -> Tile:
 def sum(input: TileLike, axis: int | None = None, keep_dims: bool = False, dtype: DTypeLike | None = None) -> Tile:
     """Add up the elements along `axis`, or all of them; with `keep_dims`, dimensions summed stay, of size 1.
 
-    Halves are summed in float32 and keep their type; integers narrower than 32 bits give int32. With `dtype`, elements
-    are converted to it first. Raises `ApplicationError` for an axis that the tile has not.
+    Halves are summed in float32 and keep their type. Integers narrower than 32 bits give int32, all others their own
+    type, and wrap: PyTorch sums int32 in int64, as `dtype=ntl.int64` does. With `dtype`, elements are converted to it
+    first. Raises `ApplicationError` for an axis that the tile has not.
 
     >>> def application(x, y):
     ...     y = ntl.sum(x, axis=1)
     >>> run(application, torch.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]), torch.empty(2))
     tensor([ 6., 15.])
+    """
+
+def mean(input: TileLike, axis: int | None = None, keep_dims: bool = False) -> Tile:
+    """Return the mean of the elements along `axis`, or of all: their sum by how many there are, NaN of none.
+
+    The last tile of a dimension has fewer elements, by which its mean is divided; `ntl.sum(x) / x.shape[0]` is the mean
+    of a tile that is a whole row. Halves are computed in float32 and keep their type, integers give float32. Shapes and
+    errors are those of `sum`.
+
+    >>> def application(x, y):
+    ...     y = x - ntl.mean(x, axis=1, keep_dims=True)
+    >>> run(application, torch.tensor([[1.0, 2.0, 6.0], [4.0, 5.0, 6.0]]), torch.empty(2, 3))
+    tensor([[-2., -1.,  3.],
+            [-1.,  0.,  1.]])
+    """
+
+def var(input: TileLike, axis: int | None = None, correction: float = 1, keep_dims: bool = False) -> Tile:
+    """Return the variance along `axis`, or of all: the sum of squares of `x - ntl.mean(x)`, divided.
+
+    The divisor is how many elements there are, less `correction`, which must be known when compiling, and never below
+    0: as in PyTorch, 0 gives the mean of the squares. Types, shapes and errors are those of `mean`.
+
+    >>> def application(x, y):
+    ...     y = (x - ntl.mean(x)) * ntl.rsqrt(ntl.var(x, correction=0) + 1e-5)
+    >>> run(application, torch.tensor([1.0, 3.0]), torch.empty(2))
+    tensor([-1.0000,  1.0000])
     """
 
 def xor_sum(input: TileLike, axis: int | None = None, keep_dims: bool = False) -> Tile:
@@ -1176,52 +1232,6 @@ def cumprod(input: TileLike, axis: int = 0, reverse: bool = False) -> Tile:
     tensor([ 2.,  6., 24.])
     """
 
-def sort(x: TileLike, dim: int | None = None, descending: bool = False) -> Tile:
-    """Sort along the last dimension; NaN is the greatest, as in PyTorch. Shape and type stay.
-
-    Elements past the end come last in either direction. A number stays what it is. Raises `ApplicationError` for any
-    other `dim`.
-
-    >>> def application(x, y):
-    ...     y = ntl.sort(x, descending=True)
-    >>> run(application, torch.tensor([2.0, 3.0, 1.0]), torch.empty(3))
-    tensor([3., 2., 1.])
-    """
-
-def bitonic_merge(x: TileLike, dim: int | None = None, descending: bool = False) -> Tile:
-    """Sort along the last dimension what rises and then falls there. It is `sort`, which needs no such order.
-
-    >>> def application(x, y):
-    ...     y = ntl.bitonic_merge(x)
-    >>> run(application, torch.tensor([1.0, 4.0, 3.0, 2.0]), torch.empty(4))
-    tensor([1., 2., 3., 4.])
-    """
-
-def topk(x: TileLike, k: int, dim: int | None = None) -> Tile:
-    """Return the `k` greatest elements along the last dimension, the greatest first; of a number one, itself.
-
-    Raises `ApplicationError` for another `dim`, a `k` that is not from 1 to the size, and a size that is not known when
-    compiling.
-
-    >>> def application(x, y):
-    ...     y = ntl.topk(x, 2)
-    >>> run(application, torch.tensor([2.0, 3.0, 1.0]), torch.empty(2))
-    tensor([3., 2.])
-    """
-
-def histogram(input: TileLike, num_bins: int) -> Tile:
-    """Count how often each of 0 to `num_bins - 1` is among the integers of a tile of one dimension, as int32.
-
-    Integers outside that range are not counted.
-
-    Raises `ApplicationError` for floats, and where `num_bins` is not known when compiling.
-
-    >>> def application(x, y):
-    ...     y = ntl.histogram(x, 4)
-    >>> run(application, torch.tensor([1, 3, 1, 0], dtype=torch.int32), torch.empty(4, dtype=torch.int32))
-    tensor([1, 2, 0, 1], dtype=torch.int32)
-    """
-
 def dot(
     input: TileLike,
     other: TileLike,
@@ -1267,6 +1277,66 @@ def dot_scaled(
     >>> arguments = bits, scales, bits, scales, torch.empty(128, 128)
     >>> "tl.dot_scaled" in str(kernel_of(application, *arguments).source(*arguments, gpu="b200"))
     True
+    """
+
+@overload
+def sort(x: TileLike, dim: int | None = None, descending: bool = False, return_indices: Literal[False] = False) -> Tile:
+    """Sort along the last dimension; with `return_indices`, return also the place that each element had, as int32.
+
+    NaN is the greatest, as in PyTorch. Shape and type stay, and so does a number. Of equal elements the first comes
+    first in either direction; elements past the end come last.
+    Raises `ApplicationError` for any other `dim`.
+
+    >>> def application(x, y):
+    ...     y = ntl.sort(x, descending=True)
+    >>> run(application, torch.tensor([2.0, 3.0, 1.0]), torch.empty(3))
+    tensor([3., 2., 1.])
+    >>> def places(x, y):
+    ...     values, y = ntl.sort(x, return_indices=True)
+    >>> run(places, torch.tensor([2.0, 3.0, 1.0]), torch.empty(3, dtype=torch.int32))
+    tensor([2, 0, 1], dtype=torch.int32)
+    """
+@overload
+def sort(
+    x: TileLike, dim: int | None = None, descending: bool = False, *, return_indices: Literal[True]
+) -> tuple[Tile, Tile]: ...
+
+def bitonic_merge(x: TileLike, dim: int | None = None, descending: bool = False) -> Tile:
+    """Sort along the last dimension what rises and then falls there. It is `sort`, which needs no such order.
+
+    >>> def application(x, y):
+    ...     y = ntl.bitonic_merge(x)
+    >>> run(application, torch.tensor([1.0, 4.0, 3.0, 2.0]), torch.empty(4))
+    tensor([1., 2., 3., 4.])
+    """
+
+@overload
+def topk(x: TileLike, k: int, dim: int | None = None, return_indices: Literal[False] = False) -> Tile:
+    """Return the `k` greatest elements along the last dimension, the greatest first; of a number one, itself.
+
+    With `return_indices`, return also their places, as int32: of equal elements, the first. All else is as for `sort`.
+    Raises `ApplicationError` for another `dim`, a `k` that is not from 1 to the size, and a size that is not known when
+    compiling.
+
+    >>> def application(x, y, places):
+    ...     y, places = ntl.topk(x, 2, return_indices=True)
+    >>> run(application, torch.tensor([2.0, 3.0, 1.0]), torch.empty(2), torch.empty(2, dtype=torch.int64))
+    tensor([1, 0])
+    """
+@overload
+def topk(x: TileLike, k: int, dim: int | None = None, *, return_indices: Literal[True]) -> tuple[Tile, Tile]: ...
+
+def histogram(input: TileLike, num_bins: int) -> Tile:
+    """Count how often each of 0 to `num_bins - 1` is among the integers of a tile of one dimension, as int32.
+
+    Integers outside that range are not counted.
+
+    Raises `ApplicationError` for floats, and where `num_bins` is not known when compiling.
+
+    >>> def application(x, y):
+    ...     y = ntl.histogram(x, 4)
+    >>> run(application, torch.tensor([1, 3, 1, 0], dtype=torch.int32), torch.empty(4, dtype=torch.int32))
+    tensor([1, 2, 0, 1], dtype=torch.int32)
     """
 
 def load(pointer: Tile, mask: TileLike | None = None, other: TileLike | None = None) -> Tile:

@@ -107,7 +107,7 @@ class Primitive:
     axes: the signature of axes, or what gives it. moves: the lanes that it does not tell.
     identity: of a reduction or scan, and of a right operand; a bool is one for int1 alone.
     fold: makes the result of numbers that are known when compiling (bools of int1); None if nobody needs it.
-    backends: those that have a lowering. `assign` and `passed` have none: the pass `overhang` takes them away.
+    backends: those that have a lowering. `assign`, `count` and `passed` have none: the pass `overhang` takes them away.
     gaps: the types of its first operand that some GPUs lack.
     """
 

@@ -146,6 +146,8 @@ _REDUCTIONS: dict[str, Primitive] = {
             axes=axis_rules.reduction, identity="least"),
     **_rows("argmin", "x: number -> int32", "Find the first of the smallest.", _ALONG,
             axes=axis_rules.reduction, identity="greatest"),
+    **_rows("count", "x: number -> int32", "Count the elements.", _ALONG, axes=axis_rules.reduction, identity=0,
+            backends=frozenset()),
     **_rows("reduce", "x: number... -> number...", "Combine tiles, element by element, by a function.",
             f"{_ALONG} combine", axes=axis_rules.reduction),
     **_rows("cumsum", "x: number T -> T", "Add up what comes before, too.", "axis reverse?",

@@ -17,12 +17,13 @@ from ninetoothed.language.functions import (
     random,
     reductions,
     shapes,
+    sorting,
 )
 from ninetoothed.language.functions.row import Function
 
 __all__ = ["FAMILIES", "FUNCTIONS", "LIBDEVICE", "Function"]
 
-FAMILIES: tuple[ModuleType, ...] = (elementwise, arithmetic, shapes, reductions, memory, random, control)
+FAMILIES: tuple[ModuleType, ...] = (elementwise, arithmetic, shapes, reductions, sorting, memory, random, control)
 
 
 def _rows(family: ModuleType) -> dict[str, Function]:

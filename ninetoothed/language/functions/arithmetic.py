@@ -45,6 +45,20 @@ def mul(x: TileLike, y: TileLike, sanitize_overflow: bool = True) -> Tile:
 
 
 @row
+def pow(x: TileLike, y: TileLike) -> Tile:
+    """Return `x ** y`, element by element: of integers an integer, which wraps; of halves that half.
+
+    Integers to a negative power that is known when compiling give float32, and to one that only a call tells their
+    fraction is dropped. Shapes and errors are those of `add`.
+
+    >>> def application(x, y):
+    ...     y = ntl.pow(x, 3)
+    >>> run(application, torch.tensor([1.0, 2.0, -3.0]), torch.empty(3))
+    tensor([  1.,   8., -27.])
+    """
+
+
+@row
 def fdiv(x: TileLike, y: TileLike, ieee_rounding: bool = False) -> Tile:
     """Return `x / y`: integers and halves give float32. Shapes and errors are those of `add`.
 

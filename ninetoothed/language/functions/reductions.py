@@ -1,4 +1,4 @@
-"""Reductions, scans, sorts and matrix products. Elements past the end of a dimension take part in none of them."""
+"""Reductions, scans and matrix products. Elements past the end of a dimension take part in none of them."""
 
 # mypy: disable-error-code="empty-body"
 from __future__ import annotations
@@ -15,13 +15,44 @@ from ninetoothed.language.types import DTypeLike, Tile, TileLike
 def sum(input: TileLike, axis: int | None = None, keep_dims: bool = False, dtype: DTypeLike | None = None) -> Tile:
     """Add up the elements along `axis`, or all of them; with `keep_dims`, dimensions summed stay, of size 1.
 
-    Halves are summed in float32 and keep their type; integers narrower than 32 bits give int32. With `dtype`, elements
-    are converted to it first. Raises `ApplicationError` for an axis that the tile has not.
+    Halves are summed in float32 and keep their type. Integers narrower than 32 bits give int32, all others their own
+    type, and wrap: PyTorch sums int32 in int64, as `dtype=ntl.int64` does. With `dtype`, elements are converted to it
+    first. Raises `ApplicationError` for an axis that the tile has not.
 
     >>> def application(x, y):
     ...     y = ntl.sum(x, axis=1)
     >>> run(application, torch.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]), torch.empty(2))
     tensor([ 6., 15.])
+    """
+
+
+@row
+def mean(input: TileLike, axis: int | None = None, keep_dims: bool = False) -> Tile:
+    """Return the mean of the elements along `axis`, or of all: their sum by how many there are, NaN of none.
+
+    The last tile of a dimension has fewer elements, by which its mean is divided; `ntl.sum(x) / x.shape[0]` is the mean
+    of a tile that is a whole row. Halves are computed in float32 and keep their type, integers give float32. Shapes and
+    errors are those of `sum`.
+
+    >>> def application(x, y):
+    ...     y = x - ntl.mean(x, axis=1, keep_dims=True)
+    >>> run(application, torch.tensor([[1.0, 2.0, 6.0], [4.0, 5.0, 6.0]]), torch.empty(2, 3))
+    tensor([[-2., -1.,  3.],
+            [-1.,  0.,  1.]])
+    """
+
+
+@row
+def var(input: TileLike, axis: int | None = None, correction: float = 1, keep_dims: bool = False) -> Tile:
+    """Return the variance along `axis`, or of all: the sum of squares of `x - ntl.mean(x)`, divided.
+
+    The divisor is how many elements there are, less `correction`, which must be known when compiling, and never below
+    0: as in PyTorch, 0 gives the mean of the squares. Types, shapes and errors are those of `mean`.
+
+    >>> def application(x, y):
+    ...     y = (x - ntl.mean(x)) * ntl.rsqrt(ntl.var(x, correction=0) + 1e-5)
+    >>> run(application, torch.tensor([1.0, 3.0]), torch.empty(2))
+    tensor([-1.0000,  1.0000])
     """
 
 
@@ -204,60 +235,6 @@ def cumprod(input: TileLike, axis: int = 0, reverse: bool = False) -> Tile:
     ...     y = ntl.cumprod(x)
     >>> run(application, torch.tensor([2.0, 3.0, 4.0]), torch.empty(3))
     tensor([ 2.,  6., 24.])
-    """
-
-
-@row
-def sort(x: TileLike, dim: int | None = None, descending: bool = False) -> Tile:
-    """Sort along the last dimension; NaN is the greatest, as in PyTorch. Shape and type stay.
-
-    Elements past the end come last in either direction. A number stays what it is. Raises `ApplicationError` for any
-    other `dim`.
-
-    >>> def application(x, y):
-    ...     y = ntl.sort(x, descending=True)
-    >>> run(application, torch.tensor([2.0, 3.0, 1.0]), torch.empty(3))
-    tensor([3., 2., 1.])
-    """
-
-
-@row
-def bitonic_merge(x: TileLike, dim: int | None = None, descending: bool = False) -> Tile:
-    """Sort along the last dimension what rises and then falls there. It is `sort`, which needs no such order.
-
-    >>> def application(x, y):
-    ...     y = ntl.bitonic_merge(x)
-    >>> run(application, torch.tensor([1.0, 4.0, 3.0, 2.0]), torch.empty(4))
-    tensor([1., 2., 3., 4.])
-    """
-
-
-@row
-def topk(x: TileLike, k: int, dim: int | None = None) -> Tile:
-    """Return the `k` greatest elements along the last dimension, the greatest first; of a number one, itself.
-
-    Raises `ApplicationError` for another `dim`, a `k` that is not from 1 to the size, and a size that is not known when
-    compiling.
-
-    >>> def application(x, y):
-    ...     y = ntl.topk(x, 2)
-    >>> run(application, torch.tensor([2.0, 3.0, 1.0]), torch.empty(2))
-    tensor([3., 2.])
-    """
-
-
-@row
-def histogram(input: TileLike, num_bins: int) -> Tile:
-    """Count how often each of 0 to `num_bins - 1` is among the integers of a tile of one dimension, as int32.
-
-    Integers outside that range are not counted.
-
-    Raises `ApplicationError` for floats, and where `num_bins` is not known when compiling.
-
-    >>> def application(x, y):
-    ...     y = ntl.histogram(x, 4)
-    >>> run(application, torch.tensor([1, 3, 1, 0], dtype=torch.int32), torch.empty(4, dtype=torch.int32))
-    tensor([1, 2, 0, 1], dtype=torch.int32)
     """
 
 

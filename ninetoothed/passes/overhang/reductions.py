@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ninetoothed import dtypes, ir
-from ninetoothed.expr import var
+from ninetoothed.expr import Expr, Facts, const, maximum, minimum, simplify, var
 from ninetoothed.ir import TileType, Value
 from ninetoothed.language.primitive import Number
 from ninetoothed.language.primitives import PRIMITIVES
 from ninetoothed.passes.overhang import contents
 from ninetoothed.passes.overhang.carried import carried
-from ninetoothed.passes.overhang.edges import MaskEdge, OverhangEdge
+from ninetoothed.passes.overhang.edges import BoundEdge, MaskEdge, OverhangEdge
 from ninetoothed.passes.overhang.tiles import TrackedTile, clashes, distinct
 
 if TYPE_CHECKING:
@@ -94,6 +95,44 @@ def _counted(rewriter: OverhangRewriter, ends: list[OverhangEdge], type: TileTyp
     own = type.axes[axis]
     place = builder.index(var(own.name), (own,), (), type)
     return MaskEdge(builder.together("lt", place, count))
+
+
+def count(rewriter: OverhangRewriter, operation: ir.Apply) -> None:
+    """Replace a count of elements: by a number where each axis has a known end, else by the sum of the mask.
+
+    of tiles of 64 that end at n:  count(x)  ->  minimum(n - 64 * program_0, 64)
+    """
+    (raw,), axes, builder = operation.operands, operation.axes.worked(), rewriter.builder
+    tile, type = rewriter.tile(raw), operation.result.type
+    rewriter.check_clashes(tile.clashes, axes, operation.location)
+    ends = _met(tile.ends(rewriter.facts), axes, raw.type)
+    bounds = [edge for edge in ends if isinstance(edge, BoundEdge) and edge.axes <= axes and len(edge.axes) == 1]
+    sizes = [_size(bounds, raw.type, axis, rewriter.facts) for axis in sorted(axes)]
+    known = [size for size in sizes if size is not None]
+    if len(bounds) == len(ends) and len(known) == len(sizes):
+        bindings = tuple({pair: None for edge in bounds for pair in edge.bindings})
+        value = builder.index(math.prod(known, start=const(1)), (), bindings, type)
+        value = value if value.type.dtype == dtypes.int32 else builder.apply("cast", (value,), dtypes.int32)
+        value = builder.stretched(value, type)
+    else:
+        inside = builder.apply("cast", (builder.whole_mask(ends, raw.type),), dtypes.int32)
+        value = builder.apply("sum", (inside,), **dict(operation.attributes))
+    rewriter.set(operation.result, replace(_left(rewriter, operation, tile), value=value))
+
+
+def _size(bounds: Iterable[BoundEdge], type: TileType, axis: int, facts: Facts) -> Expr | None:
+    """Return how many lanes along an axis are elements; None where that is no expression of sizes and counters."""
+    size = type.shape[axis]
+    for edge in (edge for edge in bounds if axis in edge.axes):
+        if edge.reached or edge.uniform:
+            return None
+        (lane,) = edge.lanes
+        linear = edge.remaining.linear([lane.name])
+        if linear is None or linear[0][lane.name] != -1:
+            return None
+        # `remaining` is positive in the lanes of elements, and one less from lane to lane.
+        size = minimum(size, maximum(linear[1], 0))
+    return simplify(size, facts)
 
 
 def histogram(rewriter: OverhangRewriter, operation: ir.Apply) -> None:

@@ -265,6 +265,7 @@ _OWN: dict[str, Rule] = {
     "where": lanewise.where,
     "passed": between.passed,
     "sort": reductions.fold,
+    "count": reductions.count,
     "histogram": reductions.histogram,
     "dot": products.dot,
     "dot_scaled": OverhangRewriter.untouched,

@@ -49,8 +49,9 @@ def mend():
     builder.create_masked_load = _with_mask(builder.create_masked_load, 1)
     builder.create_masked_store = _with_mask(builder.create_masked_store, 2)
     builder.create_atomic_rmw = _with_mask(builder.create_atomic_rmw, 3)
-    # It holds bfloat16 as integers of their bits, and 3.9 compares these.
-    for name in ("create_maximumf", "create_maxnumf", "create_minimumf", "create_minnumf"):
+    # It holds bfloat16 as integers of their bits, and 3.9 compares and multiplies these.
+    extrema = ("create_maximumf", "create_maxnumf", "create_minimumf", "create_minnumf")
+    for name in (*extrema, "create_fadd", "create_fsub", "create_fmul"):
         setattr(builder, name, _in_float32(getattr(builder, name)))
 
 

@@ -21,7 +21,8 @@ def test_applications(tmp_path):
     names = ("applications", "blocks", "division", "indexing", "random_programs", "agreement")
     files = [f"tests/ninetoothed/frontend/test_{name}.py" for name in names]
     plugin = ("-p", "tests.ninetoothed.backends.interpreted")
-    files += ["tests/ninetoothed/arrangement/test_arrange.py", "tests/ninetoothed/passes/test_overhang.py"]
+    files += ["tests/ninetoothed/arrangement/test_arrange.py", "tests/ninetoothed/language/test_statistics.py"]
+    files.append("tests/ninetoothed/passes/test_overhang.py")
     # Programs of a thousand statements take the interpreter as long as all others together, and show it nothing new;
     # of the random ones eight do.
     chosen = "not compiles and not long_programs and not python_does[1 and not python_does[2"
