@@ -138,10 +138,8 @@ def _python(
         raise context.error(f"{shown(callee)} cannot be called; functions can, and types such as `ntl.float32`")
     if any(_is_of_the_kernel(argument) for argument in (*plain, *named.values())):
         name = name_of(callee)
-        instead = f"`ninetoothed.language.{name}`" if name in FUNCTIONS else "what `ninetoothed.language` has"
         raise context.error(
-            f"{name!r} is not a function of the language and cannot run on tiles; use {instead}, or write it as a plain"
-            " Python function"
+            f"{name!r} is not a function of the language and cannot run on tiles; {remedies.for_function(name)}"
         )
     try:
         return callee(*(operand(context, a) for a in plain), **{k: operand(context, a) for k, a in named.items()})

@@ -8,7 +8,8 @@ from collections.abc import Iterable
 
 from ninetoothed.frontend.parse import ParsedFunction
 from ninetoothed.frontend.values import MEMORY_ATTRIBUTES, Scope
-from ninetoothed.language.functions import FUNCTIONS
+from ninetoothed.language.functions import FUNCTIONS, LIBDEVICE
+from ninetoothed.language.instead import INSTEAD
 from ninetoothed.wording import near
 
 _ARRANGE = "rearrange the tensor in the arrangement, where it has that method"
@@ -25,7 +26,6 @@ _OF_TENSORS = {
     "mask": "nothing needs one: what lies out of bounds is not stored, is left out of sums, and is read as `other`",
     "stride": "`x.source.stride(d)` is the stride of the tensor",
     "strides": "`x.source.strides` are the strides of the tensor",
-    "transpose": "write `ntl.permute` or `ntl.trans`",
 }
 _OFFERED = ("shape", "ndim", "dtype", "T", "to")
 
@@ -59,8 +59,20 @@ def for_attribute(name: str, is_computed: bool) -> str:
     if name in MEMORY_ATTRIBUTES:
         return f"what is computed has no place in memory: write the name of a parameter, as in `x.{name}`"
     offered = _OFFERED if is_computed else (*_OFFERED, *MEMORY_ATTRIBUTES)
-    remedy = _OF_TENSORS.get(name) or near(name, (*offered, *FUNCTIONS))
+    remedy = _OF_TENSORS.get(name) or INSTEAD.get(name) or near(name, (*offered, *FUNCTIONS))
     return remedy or f"it has {', '.join(offered)}, and the functions of `ninetoothed.language`, such as `x.sum()`"
+
+
+def for_function(name: str) -> str:
+    """Say what to write instead of a function of PyTorch's, say, that cannot run on tiles."""
+    if name in INSTEAD:
+        return INSTEAD[name]
+    space = {
+        **dict.fromkeys(LIBDEVICE, "ninetoothed.language.libdevice"),
+        **dict.fromkeys(FUNCTIONS, "ninetoothed.language"),
+    }
+    instead = f"`{space[name]}.{name}`" if name in space else "what `ninetoothed.language` has"
+    return f"use {instead}, or write it as a plain Python function"
 
 
 def for_syntax(node: ast.AST) -> str:

@@ -23,6 +23,7 @@ if not hasattr(sys.modules["ninetoothed"], "distribution"):
 from ninetoothed import dtypes
 from ninetoothed.language.exclusions import EXCLUSIONS
 from ninetoothed.language.functions import FUNCTIONS, LIBDEVICE, Function
+from ninetoothed.language.instead import INSTEAD
 from ninetoothed.language.types import TRITON_MAX_TENSOR_NUMEL, Level, PropagateNan, Source, Tile, constexpr
 
 __all__ = ["TRITON_MAX_TENSOR_NUMEL", "Level", "PropagateNan", "Source", "Tile", "constexpr", "libdevice", "math"]
@@ -60,9 +61,16 @@ def __getattr__(name: str) -> Function | dtypes.DType:
         raise AttributeError(name)
     if name in EXCLUSIONS:
         raise AttributeError(f"ninetoothed.language has no {name!r}: {EXCLUSIONS[name]}")
+    raise AttributeError(f"ninetoothed.language has no {name!r}; {_remedy(name)}")
+
+
+def _remedy(name: str) -> str:
+    if name in INSTEAD:
+        return INSTEAD[name]
+    if name in LIBDEVICE:
+        return f"write `ntl.libdevice.{name}`"
     near = difflib.get_close_matches(name, __dir__(), 3)
-    offered = f"did you mean {' or '.join(near)}?" if near else f"it offers: {', '.join(__dir__())}"
-    raise AttributeError(f"ninetoothed.language has no {name!r}; {offered}")
+    return f"did you mean {' or '.join(near)}?" if near else "`dir(ninetoothed.language)` lists what it has"
 
 
 def __dir__() -> list[str]:

@@ -78,6 +78,17 @@ MISTAKES = (
     ("y = math.sqroot(4)", "the module 'math' has no attribute 'sqroot'; did you mean 'sqrt' or 'isqrt'?"),
     ("from math import sqroot", "module 'math' has no 'sqroot'; did you mean 'sqrt' or 'isqrt'?"),
     ("y = x.summ()", "a tile has no attribute 'summ'; did you mean 'sum'?"),
+    ("y = ntl.relu(x)", "ninetoothed.language has no 'relu'; write `ntl.where(x < 0, 0, x)`"),
+    ("y = x.silu()", "a tile has no attribute 'silu'; write `x * ntl.sigmoid(x)`"),
+    (
+        "y = torch.square(x)",
+        "'square' is not a function of the language and cannot run on tiles; write `x * x`",
+    ),
+    (
+        "y = torch.log1p(x)",
+        "'log1p' is not a function of the language and cannot run on tiles; use"
+        " `ninetoothed.language.libdevice.log1p`, or write it as a plain Python function",
+    ),
     (
         "y = x.zzz",
         "a tile has no attribute 'zzz'; it has shape, ndim, dtype, T, to, source, offsets, data_ptr, and the"
@@ -341,11 +352,11 @@ MISTAKES = (
     (
         "z = ntl.sum(x)\ny = ntl.reduce(x, 0, lambda a, b: a + b * z) + x",
         "`lambda` may use its arguments alone, and uses `z`, a number of type float32, that the kernel computed before;"
-        " apply that to what is combined or to the result, or combine it as another tile",
+        " apply that to its tiles or to the result, or give it as another tile",
     ),
     (
         "def combine(a, b):\n    if a > b:\n        print(a)\n    return a\ny = ntl.reduce(x, 0, combine)",
-        "a branch of a combining function stores, asserts or prints; it may only compute",
+        "a branch of a function of elements stores, asserts or prints; it may only compute",
         "if a > b:",
     ),
 )
