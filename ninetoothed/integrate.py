@@ -212,6 +212,11 @@ def type_of(value: object) -> str:
 
 
 def _check_arranged(name: str, parameter: str, tensor: object) -> None:
+    if isinstance(tensor, Symbol | int):
+        raise ArrangementError(
+            f"kernel {name!r}: parameter {parameter!r} is arranged to the number {tensor}; an arrangement returns"
+            " tensors: let the application read sizes off them, as by `x.shape[0]`, and name symbols as any other value"
+        )
     if not isinstance(tensor, Tensor):
         raise ArrangementError(
             f"kernel {name!r}: parameter {parameter!r} is arranged to {type_of(tensor)}; an arrangement takes and"
