@@ -11,6 +11,7 @@ import ninetoothed
 import ninetoothed.language as ntl
 from ninetoothed import Symbol, Tensor, arrange, block_size
 from ninetoothed.errors import ArrangementError
+from tests.conftest import DEVICE
 
 
 def arange(*shape):
@@ -145,8 +146,9 @@ def call(arrangement, application, *arguments, **options):
     """Call a kernel of these arguments whose last is the output, and return that."""
     tensors = tuple(Tensor(each.ndim if isinstance(each, torch.Tensor) else 0, **options) for each in arguments)
     arguments[-1].fill_(float("nan"))
-    ninetoothed.make(arrangement, application, tensors)(*arguments)
-    return arguments[-1]
+    given = [each.to(DEVICE) if isinstance(each, torch.Tensor) else each for each in arguments]
+    ninetoothed.make(arrangement, application, tensors)(*given)
+    return given[-1].cpu()
 
 
 def strided(*shape):

@@ -13,6 +13,7 @@ from ninetoothed import Tensor
 from ninetoothed.frontend.remedies import for_function
 from ninetoothed.language.functions import FUNCTIONS
 from ninetoothed.language.instead import FORMULAS, INSTEAD
+from tests.conftest import DEVICE
 from tests.ninetoothed.applications import application_of
 
 # The functions whose names are not PyTorch's, or that take more.
@@ -52,7 +53,10 @@ def test_formulas(name):
     z = torch.full(expected.shape or (1,), float("nan"), dtype=torch.float64)
     tensors = [Tensor(each.ndim, shape_options={"constexpr": True}) for each in (x, y, z)]
     application = application_of(f"z = {FORMULAS[name]}", "x", "y", "z")
-    ninetoothed.make(lambda *ts: tuple(t.tile((-1,) * t.ndim) for t in ts), application, tensors)(x, y, z)
+    ninetoothed.make(lambda *ts: tuple(t.tile((-1,) * t.ndim) for t in ts), application, tensors)(
+        *(given := [each.to(DEVICE) for each in (x, y, z)])
+    )
+    z = given[-1].cpu()
     torch.testing.assert_close(z, expected.double().expand(z.shape), rtol=1e-10, atol=1e-12)
 
 

@@ -6,6 +6,7 @@ import torch
 import ninetoothed
 from ninetoothed import Tensor
 from ninetoothed.errors import ApplicationError
+from tests.conftest import DEVICE
 from tests.ninetoothed.applications import application_of
 
 FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
@@ -21,8 +22,9 @@ def run(body, x, *outputs, arrangement=whole, known=False):
     options = {"shape_options": {"constexpr": True}} if known else {}
     tensors = tuple(Tensor(each.ndim, **options) for each in (x, *outputs))
     application = application_of(body, *"xyz"[: len(tensors)])
-    ninetoothed.make(arrangement, application, tensors)(x, *outputs)
-    return outputs
+    given = [each.to(DEVICE) for each in (x, *outputs)]
+    ninetoothed.make(arrangement, application, tensors)(*given)
+    return tuple(each.cpu() for each in given[1:])
 
 
 def numbers(*shape, dtype=torch.float32, seed=0):
@@ -61,7 +63,7 @@ def test_sorts_with_places(dtype, descending):
         x = numbers(*shape, dtype=dtype)
         outputs = torch.empty_like(x), torch.full(shape, -1, dtype=torch.int32)
         body = f"y, z = ntl.sort(x, descending={descending}, return_indices=True)"
-        run(body, x, *outputs)
+        outputs = run(body, x, *outputs)
         expected = in_order(x, descending)
         assert equal(outputs[0], expected[0]) and equal(outputs[1], expected[1])
 
@@ -131,7 +133,7 @@ def test_means_and_variances(dtype, axis, keep):
     wide, dims = x.double(), (0, 1) if axis is None else axis
     for function, expected in (("mean", wide.mean(dims, keep)), ("var", wide.var(dims, keepdim=keep))):
         y = torch.full(expected.shape or (1,), float("nan"), dtype=torch.float64)
-        run(f"found = ntl.{function}(x, axis={axis}, keep_dims={keep})\n"
+        (y,) = run(f"found = ntl.{function}(x, axis={axis}, keep_dims={keep})\n"
             f"assert found.dtype == {result!r}\ny = found", x, y)  # fmt: skip
         torch.testing.assert_close(y, expected.expand(y.shape), **tolerances(result))
 
