@@ -76,8 +76,9 @@ class Tile:
     """A value of an application: a parameter, an element of one, or a result. A number is a tile of no dimensions.
 
     Arithmetic, comparisons, `and`, `or`, `not` and conditional expressions work element by element, and broadcast as in
-    NumPy. `x[i]` is an element of the next level. Assigning a parameter's name stores. Each function of `ntl` whose
-    first argument is a tile is a method, too: `x.sum(0)` is `ntl.sum(x, 0)`.
+    NumPy. `x[i]` is an element of the next level; of what is computed, too, elements can be read, as by `v[0]` and
+    `v[i, :]`, and none be assigned. Assigning a parameter's name stores. Each function of `ntl` whose first argument is
+    a tile is a method, too: `x.sum(0)` is `ntl.sum(x, 0)`.
 
     >>> def application(x, y):
     ...     y = x.sum() - x[0] if x.shape[0] > 1 else x

@@ -25,6 +25,7 @@ OF_TILES = ("ntl.softmax({})", "ntl.softmax({} + 1.0)")
 BINARY = ("({} + {})", "({} - {})", "({} * {})", "ntl.maximum({}, {})", "ntl.minimum({}, {})")
 CHOICES = ("ntl.where({} > {}, {}, {})", "ntl.where({} < 0.25, {}, -3.0)")
 REDUCTIONS = ("ntl.sum({}, axis)", "ntl.max({}, axis)", "ntl.min({}, axis)", "ntl.reduce({}, axis, product)")
+REDUCTIONS += ("ntl.mean({}, axis)", "ntl.var({}, axis, 0)")
 
 TORCH = types.SimpleNamespace(
     cos=torch.cos,
@@ -34,6 +35,8 @@ TORCH = types.SimpleNamespace(
     minimum=torch.minimum,
     where=lambda condition, a, b: torch.where(condition, a, b),
     sum=lambda t, axis: t.sum(axis),
+    mean=lambda t, axis: t.mean(axis),
+    var=lambda t, axis, correction: (t - t.mean(axis)).square().mean(axis),
     max=lambda t, axis: t.amax(axis) if len(t) else t.new_tensor(-float("inf")),
     min=lambda t, axis: t.amin(axis) if len(t) else t.new_tensor(float("inf")),
     # Over no lane at all, a function of one's own gives anything.
