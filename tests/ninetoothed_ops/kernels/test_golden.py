@@ -374,7 +374,6 @@ def rms_norm_weight_backward(
     partial_grad_ptr,
     grad_size_0,
     grad_size_1,
-    partial_grad_size_0,
 ):
     pid = tl.program_id(0)
     mask = tl.arange(0, 4096) < grad_size_1
@@ -414,10 +413,6 @@ def rms_norm_weight_backward(
     result = scale * tl.fma(-row, scale * scale * (tl.sum(mul * row) / tl.cast(grad_size_1, tl.float32)), mul)
     tl.debug_barrier()
     tl.store(input_grad_ptr + (pid * 4 + 3) * grad_size_1 + tl.arange(0, 4096), result.to(tl.float16), mask=mask)
-    tl.store(
-        partial_grad_ptr + pid * grad_size_1 + tl.arange(0, 4096),
-        total_1,
-        mask=(pid < partial_grad_size_0) & (tl.arange(0, 4096) < grad_size_1),
-    )
+    tl.store(partial_grad_ptr + pid * grad_size_1 + tl.arange(0, 4096), total_1, mask=mask)
 """,
         )
