@@ -123,4 +123,5 @@ else:  # To a type checker, a module with `__getattr__` would have any name.
             return distribution.version() or "0+unknown"
         if (found := not_offered.error(name)) is not None:
             raise found
-        raise AttributeError(f"module 'ninetoothed' has no attribute {name!r}")
+        hint = f"; it is `ninetoothed.arrange.{name}`" if name in arrange.__all__ else ""
+        raise AttributeError(f"module 'ninetoothed' has no attribute {name!r}{hint}")

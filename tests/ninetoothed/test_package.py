@@ -77,5 +77,7 @@ def test_element_types_by_the_module_of_the_original():
 
 
 def test_other_names_are_attribute_errors():
+    with pytest.raises(AttributeError, match="has no attribute 'rows'; it is `ninetoothed.arrange.rows`"):
+        ninetoothed.rows
     with pytest.raises(AttributeError, match="has no attribute 'tensor_of_nothing'"):
         ninetoothed.tensor_of_nothing

@@ -23,8 +23,8 @@ def sort(
 ) -> Tile | tuple[Tile, Tile]:
     """Sort along the last dimension; with `return_indices`, return also the place that each element had, as int32.
 
-    NaN is the greatest, as in PyTorch. Shape and type stay, and so does a number. Of equal elements the first comes
-    first in either direction; elements past the end come last.
+    NaN is the greatest, as in PyTorch, and 0.0 greater than -0.0. Shape and type stay, and so does a number. Of equal
+    elements the first comes first in either direction; elements past the end come last.
     Raises `ApplicationError` for any other `dim`.
 
     >>> def application(x, y):

@@ -71,7 +71,7 @@ def test_sorts_with_places(dtype, descending):
 @pytest.mark.parametrize("descending", (False, True))
 @pytest.mark.parametrize("dtype", (torch.float32, torch.float64), ids=str)
 def test_sorts_of_what_is_no_number(dtype, descending):
-    """NaN is the greatest, whatever its sign; both zeros are equal in PyTorch, and -0.0 comes first here."""
+    """NaN is the greatest, whatever its sign."""
     x = torch.tensor([1.0, torch.nan, -torch.inf, 3.0, torch.inf, -torch.nan, 3.0, -1.0, 0.0], dtype=dtype)
     values, places = run(
         f"y, z = ntl.sort(x, descending={descending}, return_indices=True)",
@@ -79,6 +79,15 @@ def test_sorts_of_what_is_no_number(dtype, descending):
     )  # fmt: skip
     expected = in_order(x, descending)
     assert equal(values, expected[0]) and equal(places, expected[1])
+
+
+@pytest.mark.parametrize("dtype", (torch.float16, torch.float32, torch.float64), ids=str)
+def test_zeros_have_an_order(dtype):
+    values, places = run(
+        "y, z = ntl.sort(x, return_indices=True)",
+        torch.tensor([0.0, -0.0, 0.0, -0.0], dtype=dtype), torch.empty(4, dtype=dtype), torch.empty(4).int(),
+    )  # fmt: skip
+    assert values.signbit().tolist() == [True, True, False, False] and places.tolist() == [1, 3, 0, 2]
 
 
 @pytest.mark.parametrize("dtype", (torch.float32, torch.int64), ids=str)
