@@ -111,6 +111,23 @@ class Kernel:
 
         return explain(self, args, kwargs)
 
+    def debug(self, *args: Any, on_line: Any = None, **kwargs: Any) -> None:
+        """Run a call on CPU tensors program by program and line by line, for a debugger.
+
+        args, kwargs: those of a call. on_line: is called after each line with a `Line`, which has the program's index,
+            the line, the values that it assigned and the elements that it touched.
+
+        Each line of the application has a frame at its place in your file, named like the kernel, whose locals are the
+        program's variables as real tensors: breakpoints that a debugger has set there (`b file.py:12` in pdb) stop, and
+        `sys.settrace` sees them. Overhang is shown as `--`. An error is raised at its line, where `pdb.pm()` finds the
+        variables. The tensors are written as by a call.
+
+        Raises `ArgumentTypeError` for CUDA tensors, and what a call raises.
+        """
+        from ninetoothed.seeing.steps import debug
+
+        debug(self, args, kwargs, on_line)
+
     def __repr__(self) -> str:
         return f"<kernel {self.definition.name}({', '.join(p.name for p in self.definition.parameters)})>"
 

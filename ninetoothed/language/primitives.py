@@ -189,7 +189,7 @@ _MEMORY: dict[str, Primitive] = {
     **_rows("atomic_and atomic_or atomic_xor", _UPDATE.format("integer32"), _UPDATED, _ATOMIC, effect=Effect.UPDATES),
     **_rows("atomic_cas", f"{_POINTERS}, expected: int16|uint16|integer32|{_ANY_FLOAT} *P, value: *P -> *P",
             "Write where the expected value is found, and give what was there.", _ATOMIC, effect=Effect.UPDATES),
-    **_rows("device_assert", "condition: int1 ->", "Stop where the condition does not hold.", "message?",
+    **_rows("device_assert", "condition: int1 ->", "Stop where the condition does not hold.", "message? indices?",
             effect=Effect.CHECKS),
     **_rows("debug_barrier", "->", "Let the threads of a program wait for each other.", effect=Effect.ORDERS),
 }  # fmt: skip

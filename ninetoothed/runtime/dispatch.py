@@ -11,7 +11,8 @@ import functools
 import math
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import torch
@@ -48,6 +49,15 @@ def launcher_of(kernel: Any) -> Launcher:
         return kernel.__dict__["_launcher"]
     except KeyError:
         return kernel.__dict__.setdefault("_launcher", Launcher(kernel.definition))
+
+
+@dataclass(frozen=True)
+class HostCall:
+    """A call of CPU tensors: its program, with the arguments and the numbers of sizes and strides by name."""
+
+    program: ir.Program
+    arguments: Mapping[str, Any]
+    integers: Mapping[str, int]
 
 
 class Launcher:
@@ -160,6 +170,18 @@ class Launcher:
             with self._lock:
                 build = functools.partial(executable.traced, plan.definition)
                 return self._variants.best(plan, call, device, asked, build)[1]
+
+        return self._fitted(arguments.bind(self.definition, args, kwargs), run)
+
+    def host_call(self, args: tuple, kwargs: dict[str, Any]) -> HostCall:
+        """Trace a call of CPU tensors, with its arguments and numbers by name: for those who run it themselves."""
+
+        def run(plan: SpecialisationPlan, call: BoundCall, device: torch.device) -> HostCall:
+            with self._lock:
+                build = functools.partial(executable.traced, plan.definition)
+                selection, variant = self._variants.best(plan, call, device, None, build)
+            names = (parameter.name for parameter in plan.definition.parameters)
+            return HostCall(variant.program, dict(zip(names, call.arguments, strict=True)), selection.values)
 
         return self._fitted(arguments.bind(self.definition, args, kwargs), run)
 

@@ -17,6 +17,7 @@ from ninetoothed import ir
 from ninetoothed.backends.torch.evaluator import execute
 from ninetoothed.backends.torch.plan import ExecutionPlan, bind, make_plan
 from ninetoothed.backends.torch.program_slice import Execution, ProgramSlice, open_memory
+from ninetoothed.backends.torch.watching import Watcher
 
 __all__ = ["Prepared", "prepare", "run"]
 
@@ -27,8 +28,10 @@ class Prepared:
 
     plan: ExecutionPlan
 
-    def __call__(self, arguments: Mapping[str, Any], integers: Mapping[str, int]) -> None:
-        """Run the whole grid. See `run`."""
+    def __call__(
+        self, arguments: Mapping[str, Any], integers: Mapping[str, int], watcher: Watcher | None = None
+    ) -> None:
+        """Run the whole grid; one program after another where a watcher sees them. See `run`."""
         program = self.plan.program
         memory = open_memory(arguments, program, self.plan.stored)
         device = next((m.tensor.device for m in memory.values()), torch.device("cpu"))
@@ -36,9 +39,12 @@ class Prepared:
         if 0 in bound.grid:
             return
         scalars = {p.name: arguments[p.name] for p in program.parameters if p.role == "scalar"}
-        execution = Execution(bound, memory, scalars, execute)
+        one_by_one = watcher is not None
+        if watcher is None and self.plan.shows:
+            watcher = Watcher()
+        execution = Execution(bound, memory, scalars, execute, watcher)
         with torch.no_grad():
-            for starts, counts in bound.slices():
+            for starts, counts in bound.slices(one_by_one):
                 execute(ProgramSlice(execution, starts, counts), program.body)
 
 

@@ -74,7 +74,10 @@ def run_if(programs: ProgramSlice, operation: ir.If) -> None:
 
 
 def _rebind(programs: ProgramSlice, names: Iterable[ir.Value], values: Iterable[ir.Value]) -> None:
+    names, values = tuple(names), tuple(values)
     programs.values.update(list(zip(names, [programs.values[value] for value in values], strict=True)))
+    if programs.execution.watcher is not None:
+        programs.execution.watcher.rebinds(names, values)
 
 
 def _truth(condition: Held) -> bool:

@@ -19,10 +19,14 @@ from ninetoothed.errors import ExecutionError, NineToothedError, UnsupportedErro
 
 def execute(programs: ProgramSlice, block: ir.Block) -> None:
     """Run the operations of a block; their results are in `programs.values` afterwards."""
-    values = programs.values
+    values, watcher = programs.values, programs.execution.watcher
     for operation, dead in programs.execution.bound.plan.order.steps[id(block)]:
         try:
+            if watcher is not None:
+                watcher.begins(programs, operation)
             _EXECUTE[type(operation)](programs, operation)
+            if watcher is not None:
+                watcher.ends(programs, operation)
         except (NineToothedError, BdbQuit):
             raise
         except Exception as error:

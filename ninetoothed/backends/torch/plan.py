@@ -32,7 +32,7 @@ class ExecutionPlan:
     """A program, analysed as far as possible before its sizes are known.
 
     stored: the parameters that are written. serial: whether programs must run one after the other. elements: those of
-    the largest tile. budget: how many elements of such tiles a slice may have.
+    the largest tile. budget: how many elements of such tiles a slice may have. shows: whether it prints or stops.
     """
 
     program: ir.Program
@@ -41,6 +41,7 @@ class ExecutionPlan:
     serial: bool
     elements: int
     budget: int
+    shows: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,9 +88,9 @@ class BoundPlan:
     accesses: Mapping[ir.Operation, BoundAccess]
     memo: Memo = field(default_factory=Memo)
 
-    def slices(self) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
+    def slices(self, one_by_one: bool = False) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
         """Yield (first program, number of programs) of each slice, in row-major order."""
-        counts = self._counts()
+        counts = (1,) * len(self.grid) if one_by_one else self._counts()
         steps = [range(0, extent, count) for extent, count in zip(self.grid, counts)]
         for starts in itertools.product(*steps):
             yield starts, tuple(min(c, g - s) for c, g, s in zip(counts, self.grid, starts))
@@ -119,6 +120,7 @@ def make_plan(program: ir.Program) -> ExecutionPlan:
         _must_run_serially(operations, applied),
         max((math.prod(value.type.lanes) for value in values), default=1),
         PRODUCT_SLICE if "dot" in applied else SLICE,
+        any(isinstance(operation, ir.Print | ir.Breakpoint) for operation in operations),
     )
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 
 from ninetoothed import dtypes, ir
+from ninetoothed.backends.torch.algebra import evaluate
 from ninetoothed.backends.torch.elementwise import maximum, minimum
 from ninetoothed.backends.torch.program_slice import Memory, ProgramSlice
 from ninetoothed.backends.torch.reductions import Tensors, scan
@@ -181,9 +182,24 @@ def _atomic_cas(programs: ProgramSlice, operation: ir.Apply) -> torch.Tensor:
 def _device_assert(programs: ProgramSlice, operation: ir.Apply) -> None:
     condition = programs.tensor(operation.operands[0])
     if not bool(condition.all()):
-        where = _program(programs, tuple((~condition).nonzero()[0].tolist()))
+        first = tuple((~condition).nonzero()[0].tolist())
+        where, element = _program(programs, first), _element(programs, operation, first)
         place = f" ({operation.location})" if operation.location else ""
-        raise ExecutionError(f"assertion failed in {where}{place}: {operation.attribute('message') or ''}")
+        raise ExecutionError(f"assertion failed in {where}{place}: {operation.attribute('message') or ''}{element}")
+
+
+def _element(programs: ProgramSlice, operation: ir.Apply, where: tuple[int, ...]) -> str:
+    """Name the element of the source that the lane of an assertion goes to, where it is known."""
+    name, indices = operation.attribute("indices", ("", ()))
+    lanes = [lane.name for lane in operation.operands[0].type.axes]
+    starts = zip(programs.starts, programs.counts, where, strict=False)
+    program = [start + (i if count > 1 else 0) for start, count, i in starts]
+    axes = programs.execution.bound.plan.program.axes
+    known = programs.integers | dict(zip(axes, program, strict=True))
+    known |= dict(zip(lanes, where[programs.rank :], strict=True))
+    if not indices or any(not index.variables <= known.keys() for index in indices):
+        return ""
+    return f", at {name}[{', '.join(str(int(evaluate(index, known))) for index in indices)}]"
 
 
 POINTERS = {

@@ -33,12 +33,16 @@ class Memory:
 
 @dataclass(frozen=True, eq=False)
 class Execution:
-    """One call of a kernel: its sizes, memory and scalar arguments. run: runs a block for a slice of programs."""
+    """One call of a kernel: its sizes, memory and scalar arguments.
+
+    run: runs a block for a slice of programs. watcher: sees each operation of one program; None in most calls.
+    """
 
     bound: BoundPlan
     memory: Mapping[str, Memory]
     scalars: Mapping[str, Held]
     run: Callable[[ProgramSlice, ir.Block], None]
+    watcher: Any = None
 
     @property
     def device(self) -> torch.device:

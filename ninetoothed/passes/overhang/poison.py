@@ -37,6 +37,5 @@ def check_store(rewriter: OverhangRewriter, access: ir.Access, tile: TrackedTile
     unwritten = BoundEdge.of(nowhere, access.type.axes, rewriter.facts, bindings=bindings)
     mask = rewriter.builder.together("or", mask, rewriter.builder.mask_of_some((unwritten,), access.type))
     message = f"overhang is stored to {access.parameter!r}"
-    rewriter.builder.emit(
-        ir.Apply((), "device_assert", (mask,), (("message", message),), location=rewriter.builder.location)
-    )
+    told = (("message", message), ("indices", (access.parameter, access.indices)))
+    rewriter.builder.emit(ir.Apply((), "device_assert", (mask,), told, location=rewriter.builder.location))
