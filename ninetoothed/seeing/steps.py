@@ -104,7 +104,7 @@ class Stepper(Watcher):
         self._run("raise error", self._variables | {"program": program, "error": error})
 
     def _run(self, statement: str, names: dict[str, Any]) -> None:
-        code = code_at(self._line, statement).replace(co_name=self._name, co_qualname=self._name)
+        code = code_at(self._line, statement).replace(co_name=self._name)
         exec(code, dict(self._globals), names)
 
     def _report(self) -> None:

@@ -10,7 +10,7 @@ import torch
 from ninetoothed import ir
 from ninetoothed.backends.torch.algebra import evaluate
 from ninetoothed.backends.torch.program_slice import ProgramSlice
-from ninetoothed.backends.torch.watching import Tile
+from ninetoothed.backends.torch.watching import ShownTile
 
 
 def run_print(programs: ProgramSlice, operation: ir.Print) -> None:
@@ -47,4 +47,4 @@ def shown(programs: ProgramSlice, item: Any) -> Any:
             overhang = None if overhang is None else overhang.narrow(dim, 0, count)
     if overhang is None or not bool(overhang.any()):
         return tile.clone()
-    return Tile.of(tile.clone(), overhang.clone())
+    return ShownTile.of(tile.clone(), overhang.clone())

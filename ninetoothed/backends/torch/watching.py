@@ -11,7 +11,7 @@ from ninetoothed.backends.torch.location import ScatteredTile, locate, narrowed
 from ninetoothed.backends.torch.program_slice import ProgramSlice
 
 
-class Tile(torch.Tensor):
+class ShownTile(torch.Tensor):
     """A tile with overhang, which it shows as `--`. What is computed of it is an ordinary tensor.
 
     overhang: which elements lie past the end of the tensor that was read.
@@ -20,7 +20,7 @@ class Tile(torch.Tensor):
     overhang: torch.Tensor
 
     @classmethod
-    def of(cls, tile: torch.Tensor, overhang: torch.Tensor) -> Tile:
+    def of(cls, tile: torch.Tensor, overhang: torch.Tensor) -> ShownTile:
         """Make a tile of a tensor's memory."""
         made = tile.as_subclass(cls)
         made.overhang = overhang
@@ -31,7 +31,7 @@ class Tile(torch.Tensor):
         found = super().__torch_function__(function, types, args, kwargs or {})
         return found.as_subclass(torch.Tensor) if isinstance(found, cls) else found
 
-    def __repr__(self, *, tensor_contents=None) -> str:
+    def __repr__(self) -> str:  # type: ignore[override]  # PyTorch passes nothing
         plain = self.as_subclass(torch.Tensor)
         return f"tensor({_text(plain, self.overhang)})"
 
