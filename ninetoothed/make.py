@@ -26,6 +26,7 @@ from ninetoothed.wording import brief, in_users_names
 if TYPE_CHECKING:
     from ninetoothed.explain import KernelSource
     from ninetoothed.schedule import Schedule
+    from ninetoothed.seeing.page import Page
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,6 +128,18 @@ class Kernel:
         from ninetoothed.seeing.steps import debug
 
         debug(self, args, kwargs, on_line)
+
+    def show(self, *args: Any, **kwargs: Any) -> Page:
+        """Return a page of HTML that steps through the programs of a call on the CPU; none of the tensors is changed.
+
+        args, kwargs: those of a call. A slider and the arrow keys choose the program and the line; the page shows which
+        elements of each parameter the program touches, what several programs touch, overhang, and the values of each
+        line. What is large is cut, and the page says so. A notebook shows it; `.save("page.html")` writes it, and it
+        needs no other file and no network. Raises what `debug` raises.
+        """
+        from ninetoothed.seeing.page import show
+
+        return show(self, args, kwargs)
 
     def __repr__(self) -> str:
         return f"<kernel {self.definition.name}({', '.join(p.name for p in self.definition.parameters)})>"
