@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import textwrap
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -17,6 +18,7 @@ from ninetoothed.runtime.selection.pattern import AttentionPattern, ProductPatte
 from ninetoothed.runtime.variants import Selection
 from ninetoothed.schedule import Schedule
 from ninetoothed.specialisation import ArgumentClass, Specialisation
+from ninetoothed.visualization.notebook import source_html
 from ninetoothed.wording import reworded
 
 # The lines of a change that `explain` shows.
@@ -52,12 +54,18 @@ class KernelSource(str):
     def __repr__(self) -> str:
         return str(self)
 
+    def _repr_html_(self) -> str:
+        return source_html(str(self))
+
 
 class Explanation(str):
     """A text that a console shows as it is."""
 
     def __repr__(self) -> str:
         return str(self)
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(str(self))}</pre>"
 
 
 def source(kernel: Any, args: tuple[Any, ...], kwargs: dict[str, Any], gpu: Any = None) -> KernelSource:

@@ -141,6 +141,13 @@ class Kernel:
 
         return show(self, args, kwargs)
 
+    def _repr_html_(self) -> str:
+        """Show a notebook the kernel's arrangement."""
+        from ninetoothed.visualization.notebook import tensors_html
+
+        parameters = self.definition.parameters
+        return tensors_html((Tensor.of(each.arrangement) for each in parameters), self.definition.given_names)
+
     def __repr__(self) -> str:
         return f"<kernel {self.definition.name}({', '.join(p.name for p in self.definition.parameters)})>"
 

@@ -23,7 +23,8 @@ pre { margin: 0; padding: 2px 6px; font: 13px/1.5 ui-monospace, monospace; white
 pre.now { background: #fff1cf } pre .number { color: var(--faint); user-select: none }
 .value { margin: 6px 0 10px } table { border-collapse: collapse; font: 12px ui-monospace, monospace }
 td { border: 1px solid var(--line); padding: 1px 5px; text-align: right }
-td.over { color: #a01930; min-width: 2em; background: #fdeef0 } .scroll { overflow: auto; max-height: 300px; max-width: 640px }
+td.over { color: #a01930; min-width: 2em; background: #fdeef0 }
+.scroll { overflow: auto; max-height: 300px; max-width: 640px }
 </style></head><body>
 <h1 id="title"></h1><div id="notes"></div>
 <div class="controls">
