@@ -1,4 +1,4 @@
-"""What notebooks show: arranged tensors as drawings in SVG, without matplotlib, and sources highlighted."""
+"""Show notebooks arranged tensors as drawings in SVG, without matplotlib, and sources highlighted."""
 
 from __future__ import annotations
 
