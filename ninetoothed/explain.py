@@ -10,6 +10,7 @@ from typing import Any
 from ninetoothed.definition import KernelDefinition
 from ninetoothed.errors import ArgumentTypeError
 from ninetoothed.passes.report import show, texts
+from ninetoothed.runtime import summary
 from ninetoothed.runtime.compilation.compile import write_module
 from ninetoothed.runtime.dispatch import Launcher, launcher_of
 from ninetoothed.runtime.executable import lowered
@@ -83,15 +84,20 @@ def source(kernel: Any, args: tuple[Any, ...], kwargs: dict[str, Any], gpu: Any 
 def explain(kernel: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Explanation:
     """Return how a call is compiled; see `Kernel.explain`."""
     kwargs = dict(kwargs)
-    gpu = _gpu(kwargs.pop("gpu", None))
+    gpu, is_long = _gpu(kwargs.pop("gpu", None)), kwargs.pop("passes", False)
     launcher = launcher_of(kernel)
     variant = launcher.trace(args, kwargs, gpu)
     text = lowered(variant)
     emitted, reports = text.emitted, (*variant.reports, *text.reports)
+    if not is_long:
+        told = "\n".join(summary.lines(launcher, variant.selection, text.schedule, reports[-1].program, gpu))
+        return Explanation(
+            reworded(f"kernel {kernel.definition.name} for {gpu}\n\n{told}\n", kernel.definition.given_names)
+        )
     sections = {
         "specialisation": "\n".join(_known(kernel.definition, variant.selection.specialisation)),
         "schedule": "\n".join(_chosen(launcher, variant.selection, text.schedule, gpu)),
-        "passes": f"{_LEGEND}\n\n{show(reports, _LONGEST_CHANGE)}",
+        "passes": f"{_LEGEND}\n\n{show(reports, _LONGEST_CHANGE, all_passes=False)}",
         "program": "\n".join(texts(reports)[-1]),
         "source": f"The Triton source is in {write_module(emitted.name, emitted.source)}",
     }

@@ -103,8 +103,10 @@ class Kernel:
 
         args, kwargs: as for `source`.
 
-        It tells the class of the call (what is known of types, sizes and strides), the schedule and why it was chosen,
-        what each pass did to the program, the program that results, and the file with the Triton source. Nothing is
+        It tells in a table the configuration and the next two, their estimates and what bounds them, then why it was
+        chosen, the guards that are left, and the registers, shared memory and spills once it is compiled. With
+        `passes=True` it tells the class of the call (what is known of types, sizes and strides), the schedule, what
+        each pass that applied did, the program that results, and the file with the Triton source. Nothing is
         compiled and nothing launched. `NINETOOTHED_DUMP=passes` prints the programs of every variant when it is traced.
         Raises what a call raises.
         """

@@ -15,14 +15,17 @@ from ninetoothed.wording import counted
 _CONTEXT = 2  # unchanged lines around a change
 
 
-def show(reports: Iterable[PassReport], longest: int | None = None) -> str:
+def show(reports: Iterable[PassReport], longest: int | None = None, all_passes: bool = True) -> str:
     """Return a line for each pass, the program before them, and what each pass that applied made of it.
 
     The first report is the program before. A change is shown as a difference, or as the whole program where that is
-    shorter, and left out where it has more than `longest` lines.
+    shorter, and left out where it has more than `longest` lines. all_passes: whether those that did not apply are
+    listed, too.
     """
     outcomes, changes = [], []
     for report, outcome, change in _described(reports):
+        if not report.applied and not all_passes:
+            continue
         outcomes.append(f"{report.name:<22}{outcome}")
         if longest is not None and len(change) > longest and len(outcomes) > 1:
             change = [f"({len(change)} lines; NINETOOTHED_DUMP=passes prints them)"]

@@ -43,6 +43,17 @@ def duration(plan: Plan) -> float:
     return total + _fix_up(plan, waves[-1].plan.area)
 
 
+def bound_by(plan: Plan) -> str:
+    """Name what bounds most of a plan's steps."""
+    wave = max(waves_of(plan), key=lambda each: each.count * each.steps * _step(each))
+    together, costs = wave.together, plan.product.costs
+    latency = costs.latency / max(wave.plan.stages - costs.stages_in_use, costs.least_hidden) + costs.round_trip
+    names = ("multiplications", "copies to shared memory", "latency", "intake of a multiprocessor", "L2", "memory")
+    bounds = (together * _multiply(wave.plan), together * _copy(wave.plan), latency)
+    found = (*bounds, *_loads(wave.plan, wave.programs, together))
+    return max(zip(found, names, strict=False))[1]
+
+
 def waves_of(plan: Plan) -> list[Wave]:
     """Return the waves of a plan, the last of which may be smaller."""
     match plan.sharing:

@@ -84,6 +84,15 @@ def products(problem: TuningProblem, pattern: ProductPattern, machine: Machine) 
         yield plan.schedule()
 
 
+def estimated(problem: TuningProblem, pattern: ProductPattern, machine: Machine) -> Iterator[tuple[Schedule, Plan]]:
+    """Yield plans with their schedules as `products` has them, where costs were fitted; for those who tell of them."""
+    for costs, plans in ((machine.generation.streams, _streams), (machine.generation.aligned_halves, _all_plans)):
+        if costs is not None and 0 not in problem.sizes.values():
+            rows = 1 if plans is _streams else None
+            for plan in plans(ProductProblem(problem, pattern, machine, costs)):
+                yield (replace(plan.schedule(), group_rows=1) if rows else plan.schedule()), plan
+
+
 def _ranked(plans: Iterator[Plan]) -> list[Plan]:
     """Sort plans by their estimated time; of equals the first comes first, with the parts that are the fastest."""
     estimated: dict[Plan, tuple[float, int, float]] = {}

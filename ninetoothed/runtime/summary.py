@@ -1,0 +1,103 @@
+"""Summarise how a call is compiled, for users: what was chosen and what else, guards, and what the code takes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from ninetoothed import ir
+from ninetoothed.runtime.compilation.compile import CompiledKernel
+from ninetoothed.runtime.selection.cost_model import bound_by, duration
+from ninetoothed.runtime.selection.machine import Machine
+from ninetoothed.runtime.selection.pattern import ProductPattern
+from ninetoothed.runtime.selection.plan import Plan
+from ninetoothed.runtime.selection.problem import TuningProblem
+from ninetoothed.runtime.selection.products import estimated
+from ninetoothed.runtime.selection.ranking import rounded
+from ninetoothed.runtime.variants import Selection
+from ninetoothed.schedule import Schedule
+
+
+def lines(launcher: Any, selection: Selection, applied: Schedule, program: ir.Program, gpu: Machine) -> Iterator[str]:
+    """Yield the lines of a summary."""
+    ranked, is_measured = launcher.ranked(selection)
+    plans = _plans(launcher.definition, selection, gpu)
+    chosen = selection.schedule
+    others = [each for each in ranked if each != chosen][:2]
+    first = plans.get(_key(chosen))
+    rows = [("", "configuration", "estimate", "bound by", "loses")]
+    for title, schedule in (("chosen", chosen), *(("next", each) for each in others)):
+        plan = plans.get(_key(schedule))
+        rows.append((title, str(applied if schedule is chosen else schedule), *_estimate(plan, first)))
+    widths = [max(len(row[column]) for row in rows) for column in range(5)]
+    for row in rows:
+        yield "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip()
+    how = "measuring chose it" if is_measured else f"the formula for the {gpu.name} ranks it first"
+    yield f"why: {how} of {len(ranked)} that fit; grid {' x '.join(map(str, selection.grid)) or 'one'}"
+    yield f"memory: the tensors take {_least(program, selection, gpu):.3g} us to read or write once, at its bandwidth"
+    yield from _guards(program)
+    yield _taken(launcher, selection)
+
+
+def _plans(definition: Any, selection: Selection, gpu: Machine) -> dict[Schedule, Plan]:
+    sizes = {name: rounded(value) for name, value in selection.values.items()}
+    problem = TuningProblem(definition, selection.specialisation, sizes)
+    if not isinstance(problem.pattern, ProductPattern):
+        return {}
+    found: dict[Schedule, Plan] = {}
+    for schedule, plan in estimated(problem, problem.pattern, gpu):
+        found.setdefault(_key(schedule), plan)
+    return found
+
+
+def _key(schedule: Schedule) -> Schedule:
+    return replace(schedule, use_tma=frozenset())
+
+
+def _estimate(plan: Plan | None, first: Plan | None) -> tuple[str, str, str]:
+    if plan is None:
+        return "not modelled", "-", "-"
+    time, unit = duration(plan), plan.product.costs.unit
+    text = f"{time * unit * 1e6:.3g} us" if unit else f"{time:,.0f} cycles"
+    same = first is not None and first is not plan and first.product.costs == plan.product.costs
+    loses = f"{100 * (time / duration(first) - 1):.1f} %" if same and first is not None else "-"
+    return text, bound_by(plan), loses
+
+
+def _least(program: ir.Program, selection: Selection, gpu: Machine) -> float:
+    """Return the microseconds in which memory gives or takes each tensor once."""
+    tensors = (each for each in program.parameters if each.role == "tensor")
+    known = selection.values
+
+    def elements(parameter: ir.Parameter) -> int:
+        return math.prod(known.get(f"{parameter.name}_size_{d}", 1) for d in range(len(parameter.sizes)))
+
+    return sum(elements(each) * each.dtype.bits / 8 for each in tensors) / gpu.bandwidth * 1e6
+
+
+def _guards(program: ir.Program) -> Iterator[str]:
+    """Yield the guards that are left, each once."""
+    found: dict[str, None] = {}
+    for operation in ir.walk(program.body):
+        if isinstance(operation, ir.Load | ir.Store):
+            for guard in operation.access.guards:
+                index, low, high = guard.range
+                told = " and ".join(
+                    [
+                        *([f"{index} >= {low}"] if low is not None else []),
+                        *([f"{index} <= {high}"] if high is not None else []),
+                    ]
+                )
+                found[f"guard of {operation.access.parameter}: {told}, which its sizes do not prove"] = None
+    yield from found or ["guards: none, sizes and blocks prove all accesses to be in bounds"]
+
+
+def _taken(launcher: Any, selection: Selection) -> str:
+    for variant in launcher.variants:
+        same = variant.selection.schedule == selection.schedule and isinstance(variant.compiled, CompiledKernel)
+        if same and variant.selection.specialisation == selection.specialisation:
+            code = variant.compiled
+            return f"compiled: {code.registers} registers a thread, {code.shared} bytes shared, {code.spills} spilled"
+    return "compiled: not yet; registers, shared memory and spills are told once it is"
