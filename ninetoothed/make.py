@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from ninetoothed.explain import KernelSource
     from ninetoothed.schedule import Schedule
     from ninetoothed.seeing.page import Page
+    from ninetoothed.seeing.profile import Profile
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,6 +131,18 @@ class Kernel:
         from ninetoothed.seeing.steps import debug
 
         debug(self, args, kwargs, on_line)
+
+    def profile(self, *args: Any, **kwargs: Any) -> Profile:
+        """Measure a call on a GPU, beside the least time that memory allows and what `explain` estimates.
+
+        args, kwargs: those of a call, with CUDA tensors, which are as before afterwards. The result is a text;
+            `.plot(path)` draws it. A line on stderr says that it is measuring.
+
+        Raises `UnsupportedError` without CUDA tensors, and what a call raises.
+        """
+        from ninetoothed.seeing.profile import profile
+
+        return profile(self, args, kwargs)
 
     def show(self, *args: Any, **kwargs: Any) -> Page:
         """Return a page of HTML that steps through the programs of a call on the CPU; none of the tensors is changed.

@@ -36,7 +36,7 @@ def lines(launcher: Any, selection: Selection, applied: Schedule, program: ir.Pr
         yield "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip()
     how = "measuring chose it" if is_measured else f"the formula for the {gpu.name} ranks it first"
     yield f"why: {how} of {len(ranked)} that fit; grid {' x '.join(map(str, selection.grid)) or 'one'}"
-    yield f"memory: the tensors take {_least(program, selection, gpu):.3g} us to read or write once, at its bandwidth"
+    yield f"memory: the tensors take {least_time(program, selection, gpu):.3g} us to move once, at its bandwidth"
     yield from _guards(program)
     yield _taken(launcher, selection)
 
@@ -66,7 +66,7 @@ def _estimate(plan: Plan | None, first: Plan | None) -> tuple[str, str, str]:
     return text, bound_by(plan), loses
 
 
-def _least(program: ir.Program, selection: Selection, gpu: Machine) -> float:
+def least_time(program: ir.Program, selection: Selection, gpu: Machine) -> float:
     """Return the microseconds in which memory gives or takes each tensor once."""
     tensors = (each for each in program.parameters if each.role == "tensor")
     known = selection.values

@@ -97,3 +97,13 @@ class Clock:
             spans.append((start, end))
         spans[-1][1].synchronize()
         return statistics.median(start.elapsed_time(end) for start, end in spans) / 1000
+
+
+def one_launch(run: Callable[[], None]) -> float:
+    """Measure the microseconds of what is launched, once, by events on the stream."""
+    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    start.record()
+    run()
+    end.record()
+    end.synchronize()
+    return 1e3 * start.elapsed_time(end)
