@@ -26,5 +26,6 @@ def test_text_and_plot(tmp_path, capsys):
     assert found.median == 4.0 and bool((y == 0).all()) and "measuring" in capsys.readouterr().err
     assert str(found).startswith("copy: 4 us (median of 50)") and "chosen" in str(found)
     assert found.least == pytest.approx(8000 / 4.8e6)
+    pytest.importorskip("matplotlib", reason="plots need matplotlib")
     found.plot(tmp_path / "times.png")
     assert (tmp_path / "times.png").stat().st_size > 1000
