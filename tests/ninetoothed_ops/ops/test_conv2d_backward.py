@@ -35,7 +35,7 @@ def gradients(convolve, input, weight, bias, options, grad=None):
     return torch.autograd.grad(output, tensors, torch.ones_like(output) if grad is None else grad)
 
 
-@pytest.mark.parametrize("label, memory_format", zip(OPTIONS, itertools.cycle(FORMATS)))
+@pytest.mark.parametrize("label, memory_format", [*zip(OPTIONS, itertools.cycle(FORMATS))])
 def test_options(label, memory_format):
     size, filters, *options = OPTIONS[label]
     # A GPU multiplies no float64.
@@ -71,7 +71,7 @@ def test_the_gradients_are_the_fields():
     torch.testing.assert_close(of_weight, torch.nn.grad.conv2d_weight(input, weight.shape, grad, *options))
 
 
-@pytest.mark.parametrize("images, memory_format", zip((1, 2, 3), itertools.cycle(FORMATS)))
+@pytest.mark.parametrize("images, memory_format", [*zip((1, 2, 3), itertools.cycle(FORMATS))])
 def test_sums_of_some_images_apart(images, memory_format, monkeypatch):
     monkeypatch.setattr(conv2d_backward_weight, "images_of_a_part", lambda *_: images)
     grad, input = (random(5, *size).to(memory_format=memory_format) for size in ((6, 4, 4), (4, 8, 7)))

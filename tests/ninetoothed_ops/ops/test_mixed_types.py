@@ -66,7 +66,7 @@ def test_addmm_refuses_factors_beyond_float32(factor):
 
 
 @pytest.mark.parametrize("function", ("silu", "gelu", "gelu_tanh"))
-@pytest.mark.parametrize("first, second", itertools.product(FLOATS, FLOATS))
+@pytest.mark.parametrize("first, second", [*itertools.product(FLOATS, FLOATS)])
 def test_gates_of_another_type(function, first, second):
     """The types of the result, of each gradient and of those of gradients are PyTorch's."""
     namesake = functional.silu if function == "silu" else functions.FUNCTIONS[function]
