@@ -15,7 +15,7 @@ class Target:
     has_wgmma: whether products may run on a warp group's own instructions, which leave their operands in shared memory.
     has_tma: whether a copy engine can move whole tiles.
     loses_wgmma_operands: whether the assembler loses left operands of wgmma that registers hold for a whole loop.
-    converts_float8: whether there are instructions that convert to types of 8 bits.
+    converts_float8: whether there are instructions that convert to types of 8 bits, and saturate infinities, too.
     gluon_copies: Gluon's names for its copies into shared memory, and out of it.
     has_disable_licm: whether loops take `disable_licm`, which keeps the compiler from hoisting anything out of them.
     poisons_overhang: whether overhang is filled with what would make a difference, to show what depends on it.

@@ -255,8 +255,11 @@ class Machine:
 
     @property
     def converts_float8(self) -> bool:
-        """Tell whether it has instructions that convert to types of 8 bits."""
-        return not isinstance(self.architecture, int) or self.architecture >= 89
+        """Tell whether it has instructions that convert to types of 8 bits, and saturate infinities, too.
+
+        AMD's do not: gfx942 has instructions for other types of 8 bits alone, and those of gfx950 keep infinities.
+        """
+        return isinstance(self.architecture, int) and self.architecture >= 89
 
     @property
     def target(self) -> str:

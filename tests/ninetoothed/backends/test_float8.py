@@ -111,6 +111,12 @@ def test_lanes_past_the_end_do_not_add_to_sums():
     assert abs(of_five(x, "ntl.sum(ntl.exp(x.to(ntl.float32) * 0.01))") - 5 * math.exp(-0.01)) < 1e-5
 
 
+def compiled(source, dtype, gpu):
+    kernel, arguments = make(), (torch.zeros(8, dtype=source), torch.zeros(8, dtype=dtype))
+    variant = dispatch.launcher_of(kernel).trace(arguments, {}, gpu)
+    return executable.compile_for_gpu(kernel.definition, variant).asm
+
+
 @needs_triton
 @pytest.mark.parametrize("gpu", (machine.A100, machine.H100, machine.B200), ids=lambda gpu: gpu.name)
 @pytest.mark.parametrize("source", (torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.int32), ids=str)
@@ -118,14 +124,39 @@ def test_lanes_past_the_end_do_not_add_to_sums():
 def test_what_is_compiled_saturates(source, dtype, gpu):
     if gpu.architecture < 89 and dtype == torch.float8_e4m3fn:
         pytest.skip("a type that the GPU lacks")
-    kernel, arguments = make(), (torch.zeros(8, dtype=source), torch.zeros(8, dtype=dtype))
-    variant = dispatch.launcher_of(kernel).trace(arguments, {}, gpu)
-    text = executable.compile_for_gpu(kernel.definition, variant).asm["ptx"]
+    text = compiled(source, dtype, gpu)["ptx"]
     instructions = re.findall(r"cvt\S*\.e[45]m[23]x2\.\S+", text)
     if gpu.architecture < 89:
         assert not instructions and "min.NaN.f32" in text and "0f47600000" in text  # 57344
     else:
         assert instructions and all("satfinite" in each for each in instructions)
+
+
+@needs_triton
+@pytest.mark.parametrize("gpu", ("MI300X", "MI355X"))
+@pytest.mark.parametrize("source", (torch.float16, torch.bfloat16, torch.float32), ids=str)
+def test_what_is_compiled_for_amd_saturates_in_float32(source, gpu):
+    """Where Triton converts float16 itself, what is between 464 and 480 becomes NaN on gfx942."""
+    text = compiled(source, torch.float8_e4m3fn, machine.named(gpu))["amdgcn"]
+    assert "0x43e00000" in text and ("v_cvt_f32_f16" in text) == (source == torch.float16)  # 448
+    text = compiled(source, torch.float8_e5m2, machine.named(gpu))["amdgcn"]
+    assert "0x47600000" in text and "bf8" not in text  # 57344
+
+
+@both
+@pytest.mark.parametrize("wide", (torch.float16, torch.bfloat16, torch.float32), ids=str)
+def test_every_number_of_eight_bits_is_one_of_more(wide, dtype):
+    x, y = torch.arange(256, dtype=torch.uint8).view(dtype), torch.zeros(256, dtype=wide, device=DEVICE)
+    make()(x.to(DEVICE), y)
+    same(y.cpu().float(), x.float())
+
+
+@needs_triton
+@pytest.mark.parametrize("gpu", (machine.H100, machine.B200), ids=lambda gpu: gpu.name)
+def test_infinity_is_not_multiplied(gpu):
+    """Triton's own conversion to bfloat16 multiplies by 2^112, which makes 65536 of infinity, and a number of NaN."""
+    text = compiled(torch.float8_e5m2, torch.bfloat16, gpu)["ptx"]
+    assert "cvt.rn.bf16.f32" in text and not re.search(r"mul\S*\.(bf16|f32)", text)
 
 
 @needs_triton

@@ -158,10 +158,6 @@ def to_float8e5(x):
 """
 
 
-# The types to and from which Triton (3.6 to 3.9) converts float8; all others go by way of float32.
-_BESIDE_FLOAT8 = frozenset((dtypes.float16, dtypes.bfloat16, dtypes.float32))
-
-
 def _cast(context: EmitContext, operation: ir.Apply, operands: list[ValueText]) -> ValueText:
     """Print a conversion; of a known number, the number that it gives."""
     (operand,) = operands
@@ -171,18 +167,31 @@ def _cast(context: EmitContext, operation: ir.Apply, operands: list[ValueText]) 
         number = None if number is None else held(number, dtype)
         if number is not None:
             return ValueText(syntax.number(number), (), number)
-    others = {each for each in (value.type.dtype, dtype) if not _is_float8(each)}
-    node = typed(operand, dtypes.float32) if dtype == dtypes.int1 else _converted(operand, value.type, dtype)
-    if dtype == dtypes.float8e5 != value.type.dtype and not context.target.converts_float8:
+    source, single = value.type.dtype, dtypes.float32
+    if source != dtype and (_is_float8(source) or _is_float8(dtype)):
+        node = typed(operand, single) if source == single else _converted(operand, value.type, single)
+        node = node if dtype in (single, dtypes.int1) else _of_single(context, node, dtype)
+    else:
+        node = typed(operand, single) if dtype == dtypes.int1 else _converted(operand, value.type, dtype)
+    return ValueText(syntax.binary("!=", node, syntax.number(0)) if dtype == dtypes.int1 else node, operand.shape)
+
+
+def _of_single(context: EmitContext, node: ast.expr, dtype: DType | PointerType) -> ast.expr:
+    """Print a conversion from float32, by which all from and to float8 go.
+
+    Of the others of Triton (3.6 to 3.9) some are wrong: float8e5 gives bfloat16 65536 for infinity, and on AMD's GPUs
+    some float16 beyond the greatest float8e4nv become NaN.
+    """
+    if not _is_float8(dtype) or context.target.converts_float8:
+        return syntax.method(node, "to", dtype_node(dtype))
+    if dtype == dtypes.float8e5:
         if _TO_FLOAT8E5 not in context.helpers:
             context.helpers.append(_TO_FLOAT8E5)
-        is_single = value.type.dtype == dtypes.float32
-        node = typed(operand, dtypes.float32) if is_single else _converted(operand, value.type, dtypes.float32)
-        node = syntax.call("to_float8e5", node)
-    elif len(others) < 2 and not others & _BESIDE_FLOAT8:
-        node = _converted(operand, value.type, dtypes.float32)
-        node = node if dtype == dtypes.int1 else syntax.method(node, "to", dtype_node(dtype))
-    return ValueText(syntax.binary("!=", node, syntax.number(0)) if dtype == dtypes.int1 else node, operand.shape)
+        return syntax.call("to_float8e5", node)
+    assert isinstance(dtype, DType)
+    least, greatest = dtype.range
+    within = syntax.call("tl.clamp", node, least, greatest, propagate_nan=syntax.name("tl.PropagateNan.ALL"))
+    return syntax.method(within, "to", dtype_node(dtype))
 
 
 def _converted(operand: ValueText, type: ir.TileType, dtype: DType | PointerType) -> ast.expr:
