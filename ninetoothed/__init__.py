@@ -111,13 +111,13 @@ __all__ = [
 
 
 def _tensor_html(tensor: Tensor) -> str:
-    """Draw a tensor for a notebook; pictures are a room above tensors."""
+    """Draw a tensor for a notebook; pictures are a room below tensors."""
     from ninetoothed.visualization.notebook import tensor_html
 
     return tensor_html(tensor)
 
 
-Tensor._repr_html_ = _tensor_html  # type: ignore[attr-defined]  # notebooks look for it
+Tensor._repr_html_ = _tensor_html  # notebooks look for it
 distribution.warn_of_the_original()
 not_offered.tell_of_imports()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, ClassVar, overload
 
 from ninetoothed.arrangement import metaops, sources
 from ninetoothed.arrangement.boundary import tells_mistakes
@@ -45,6 +45,9 @@ class Tensor(Handle):
     >>> x.shape, x.dtype.shape
     ((2, 4), (2, 2))
     """
+
+    # Pictures are of a room below: the package sets it.
+    _repr_html_: ClassVar[Callable[[Tensor], str]]
 
     @tells_mistakes
     def __init__(
