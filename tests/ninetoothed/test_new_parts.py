@@ -241,7 +241,8 @@ def test_one_of_each(tmp_path):
         path.write_text(text.replace(old, new, 1) if old is not None else new)
     script = tmp_path / "program.py"
     script.write_text(PROGRAM)
-    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    # The backend that is added has no rule for lanes that are filled with NaN.
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path), "NINETOOTHED_POISON": "0"}
     done = subprocess.run([sys.executable, script], cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-3000:]
     assert done.stdout.split("\n") == ["by numbers: add", "by numbers: total", ""]
