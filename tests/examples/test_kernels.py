@@ -1,38 +1,133 @@
-"""The kernels that are examples, at odd sizes and strides, in their poisoned outputs."""
+"""The kernels of examples/kernels: right on the device that is there and in Triton's interpreter, proved, and in form.
+
+Each file has four parts: a docstring with the formula; an arrangement; an application with `kernel = make(...)`; and
+the check, which is a function of PyTorch's arguments, `check(device)`, and `timed(device)`.
+"""
+
+import ast
+from unittest import mock
 
 import pytest
 import torch
-import torch.nn.functional as F
 
-from examples import linear_cross_entropy, paged_attention
-from tests.conftest import DEVICE
+import ninetoothed
+from benchmarks.gallery.files import FOLDER, IN_TRITON, THEMES, examples, is_made
+from ninetoothed.make import Kernel
+from tests.conftest import DEVICE, needs_triton
+from tests.examples.kernel_checks import assert_right
+from tests.ninetoothed.backends import interpreting
 
-
-def strided(*shape):
-    """A tensor of which no dimension is dense."""
-    return torch.randn(*(2 * size for size in shape), device=DEVICE)[tuple(slice(None, None, 2) for _ in shape)]
-
-
-def test_paged_attention():
-    query, keys, values = strided(3, 2, 40), strided(11, 12, 2, 40), strided(11, 12, 2, 40)
-    table = torch.tensor([[4, 9, 9], [0, 10, 3], [7, 2, 5]], device=DEVICE)
-    length = torch.tensor([5, 13, 36], device=DEVICE)
-    output = torch.full((3, 2, 40), torch.nan, device=DEVICE)
-    paged_attention.kernel(query, keys, values, table, length, output)
-    for own, result, pages, count in zip(query.double(), output, table, length, strict=True):
-        k, v = (cache[pages].flatten(0, 1)[:count].double().transpose(0, 1) for cache in (keys, values))
-        expected = F.scaled_dot_product_attention(own[:, None], k, v)[:, 0]
-        torch.testing.assert_close(result.double(), expected, rtol=1e-4, atol=1e-4)
+EXAMPLES = {example.name: example for example in examples()}
 
 
-@pytest.mark.parametrize("vocabulary", (35, 333))
-def test_linear_cross_entropy(vocabulary):
-    """Small logits, so that what counted past the end of the vocabulary would show."""
-    hidden, weight = strided(37, 150), strided(vocabulary, 150) / 100
-    target = torch.randint(0, vocabulary, (37,), device=DEVICE)
-    loss = torch.full((37,), torch.nan, device=DEVICE)
-    linear_cross_entropy.kernel(hidden, weight, target, loss)
-    expected = F.cross_entropy(hidden.double() @ weight.double().T, target, reduction="none")
-    torch.testing.assert_close(loss.double(), expected, rtol=1e-3, atol=1e-3)
-    text = linear_cross_entropy.kernel.source(hidden, weight, target, loss, gpu="h200")
-    assert text.count("tl.dot") == 2
+@pytest.fixture(params=EXAMPLES)
+def example(request):
+    return EXAMPLES[request.param]
+
+
+@pytest.fixture
+def poisoned():
+    """Fill new tensors with NaN, or the greatest integer: what a kernel leaves out shows."""
+    before = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    assert torch.utils.deterministic.fill_uninitialized_memory and torch.empty(3).isnan().all()
+    yield
+    torch.use_deterministic_algorithms(before[0], warn_only=before[1])
+
+
+@pytest.mark.filterwarnings("ignore:.*deterministic:UserWarning")
+def test_right(example, poisoned):
+    assert assert_right(example, DEVICE) >= 2
+
+
+@needs_triton
+@pytest.mark.parametrize("theme", sorted({example.theme for example in EXAMPLES.values()}))
+def test_right_in_the_interpreter(theme, tmp_path):
+    """The text that is emitted for a GPU gives the same numbers, of the first call of each."""
+    printed = interpreting.run_module(tmp_path, "tests.examples.interpret_examples", theme)
+    own = [each for each in EXAMPLES.values() if each.theme == theme]
+    assert printed.split() == [each.name for each in own if not getattr(each.module, "NOT_INTERPRETED", "")]
+
+
+def test_proved_for_all_sizes(example):
+    """Or the file names the access that the data decide on, and no other is left open."""
+    found = [ninetoothed.verify(kernel, *args, **kwargs) for kernel, (args, kwargs) in first_calls(example).items()]
+    assert found and all(each.verdict != "refuted" for each in found), "\n".join(map(str, found))
+    left = {each.parameter for one in found for each in one.findings if each.verdict != "proved"}
+    named = {name for name in left if f"`{name}`" in example.data_dependent}
+    assert left == named, f"DATA_DEPENDENT names `parameter` and says why for each of {sorted(left - named)}:\n{found}"
+    assert bool(left) == bool(example.data_dependent), "all is proved: take DATA_DEPENDENT away"
+
+
+def first_calls(example):
+    """`{kernel: (arguments, keywords)}` of its first call in a check on the CPU; there is one of each kernel."""
+    calls, called = {}, Kernel.__call__
+
+    def recording(kernel, *args, **kwargs):
+        calls.setdefault(kernel, (args, kwargs))
+        called(kernel, *args, **kwargs)
+
+    torch.manual_seed(0)
+    with mock.patch.object(Kernel, "__call__", recording):
+        for _ in example.module.check("cpu"):
+            if calls.keys() >= set(example.kernels.values()):
+                break
+    assert calls.keys() == set(example.kernels.values())
+    return calls
+
+
+def test_what_is_timed_has_one_shape(example):
+    """On tensors without memory: ours is emitted for a GPU, and gives what PyTorch's function gives."""
+    arguments, ours, eager = example.module.timed("meta")
+    kinds = []
+    with mock.patch.object(Kernel, "__call__", emitted), torch.no_grad():
+        for function in (ours, eager):
+            found = function(*arguments)
+            found = found if isinstance(found, tuple | list) else (found,)
+            kinds.append([(each.shape, each.dtype) for each in found])
+    assert kinds[0] == kinds[1]
+
+
+def emitted(kernel, *args, **kwargs):
+    assert "@triton.jit" in kernel.source(*map(untouched, args), gpu="h200", **kwargs)
+
+
+def untouched(value):
+    """Stand in for a tensor on the meta device; of one that nobody touches no page of memory is taken."""
+    is_tensor = isinstance(value, torch.Tensor)
+    return torch.empty_strided(value.shape, value.stride(), dtype=value.dtype) if is_tensor else value
+
+
+def test_four_parts(example):
+    about, statements = ast.get_docstring(example.tree), example.tree.body[1:]
+    title, _, rest = about.partition("\n\n")
+    assert title.endswith(".") and "\n" not in title and rest
+    code = [each for each in statements if not isinstance(each, ast.Import | ast.ImportFrom)]
+    assert all(isinstance(each, ast.FunctionDef | ast.Assign) for each in code)
+    functions = [each.name for each in code if isinstance(each, ast.FunctionDef)]
+    assert functions[-3:] == [example.name, "check", "timed"]
+    assert [each.targets[0].id for each in code if is_made(each)][-1] == "kernel"
+    assert 0 < len(example.kernel_lines) <= 40
+    assert all(getattr(each.func, "id", "") != "print" for each in ast.walk(example.tree) if isinstance(each, ast.Call))
+    for each in code:  # nothing else runs when it is imported
+        calls = [node for node in ast.walk(each) if isinstance(node, ast.Call)] if isinstance(each, ast.Assign) else []
+        assert {ast.unparse(call.func) for call in calls} <= BUILDERS
+
+
+BUILDERS = {
+    "ninetoothed.make",
+    "ninetoothed.fuse",
+    "Tensor",
+    "Symbol",
+    "block_size",
+    "tuple",
+    "float",
+    "functools.partial",
+}
+
+
+def test_names_are_unique_and_every_file_is_found():
+    files = {path for path in FOLDER.rglob("*.py") if path.parent.name != IN_TRITON}
+    assert files == {example.path for example in EXAMPLES.values()} and len(EXAMPLES) == len(files)
+    assert {path.parent.name for path in files} <= set(THEMES)
+    assert {path.stem for path in (FOLDER / IN_TRITON).glob("*.py")} <= set(EXAMPLES)

@@ -1,0 +1,1 @@
+"""The kernels of examples/kernels: found, read, timed."""
