@@ -6,6 +6,7 @@ python -m docs.gpus [--processes N]
 from __future__ import annotations
 
 import argparse
+import hashlib
 import multiprocessing
 import pathlib
 from concurrent.futures import ProcessPoolExecutor
@@ -34,6 +35,11 @@ A GPU is a row in [machine.py](../ninetoothed/runtime/selection/machine.py). One
 by its driver, with the numbers of its generation. One of AMD's that has none is an `UnsupportedError`.
 
 """
+FOOTER = """
+<!-- Digests of the texts that were compiled, in the order of the table; a test compares them with today's.
+{digests}
+-->
+"""
 
 
 def cell(name: str, gpu: machine.Machine) -> str:
@@ -52,6 +58,13 @@ def cell(name: str, gpu: machine.Machine) -> str:
     return ", ".join(said)
 
 
+def digest(name: str, gpu: machine.Machine) -> str:
+    """Digest the text that a kernel has for a GPU, without compiling it."""
+    kernel, arguments = calls.large(name)
+    text = kernel.source(*arguments, gpu=gpu.name).text
+    return hashlib.sha256(text.encode()).hexdigest()[:6]
+
+
 def page(cells: list[str]) -> str:
     """Write the page of the cells of all kernels, row by row."""
     run = " and ".join(f"The {each.name}" for each in GPUS if each.is_run_on)
@@ -59,7 +72,8 @@ def page(cells: list[str]) -> str:
     for i, name in enumerate(NAMES):
         lines.append([f"`{name}`", *cells[i * len(GPUS) : (i + 1) * len(GPUS)]])
     table = "".join(f"| {' | '.join(line)} |\n" for line in lines)
-    return HEADER.format(triton=triton.__version__, run=run) + table
+    digests = "\n".join(" ".join((name, *(digest(name, gpu) for gpu in GPUS))) for name in NAMES)
+    return HEADER.format(triton=triton.__version__, run=run) + table + FOOTER.format(digests=digests)
 
 
 def main() -> None:
