@@ -123,11 +123,13 @@ def _is_inside(subject: Subject, sites: Sequence[Site], name: str) -> bool:
             return False
         facts = _reached(site, subject.space(name).facts(footprints.facts, (site,)))
         for index, size in zip(site.place, sizes, strict=True):
-            own = [guard for guard in site.guards if guard.index == index]
-            is_above = any(guard.lower for guard in own) or is_nonnegative(index, facts)
-            is_below = any(guard.upper and guard.size == size for guard in own)
-            if not is_above or not (is_below or is_nonnegative(size - 1 - index, facts)):
-                return False
+            lower = [index - guard.index for guard in site.guards if guard.lower]
+            upper = [size - index - (guard.size - guard.index) for guard in site.guards if guard.upper]
+            for end, guarded in ((index, lower), (size - 1 - index, upper)):
+                # A guard of the index, or of one that is further out by a number, needs no search.
+                if not any(each.is_constant and each.constant >= 0 for each in guarded):
+                    if not is_nonnegative(end, facts):
+                        return False
     return True
 
 

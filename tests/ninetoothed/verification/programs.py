@@ -7,7 +7,7 @@ import functools
 
 import ninetoothed
 import ninetoothed.language as ntl
-from ninetoothed import Symbol, Tensor, block_size
+from ninetoothed import Symbol, Tensor, arrange, block_size
 
 
 def double(x, y):
@@ -133,6 +133,15 @@ def pooled(x, y):
     return x.tile((32, -1)).squeeze(1), y.flatten().tile((32,))
 
 
+def stencil(x, y):
+    """Windows of each of several images: of what is shifted, a guard of the block itself keeps to the image."""
+    return arrange.neighbours(x, (32, 128), reach=2), y.tile(None, 32, 128)
+
+
+def corners(x, y):
+    y = x[0, 0] + x[1, 1]
+
+
 def bias(rows, columns):
     def arrangement(x, b, y):
         y = y.tile((rows, columns))
@@ -233,6 +242,7 @@ RIGHT = {
     "batched products": lambda: (made(batched(), matmul, 3, 3, 3), (3, 37, 53), (3, 53, 71), (3, 37, 71)),
     "windows of a vector": lambda: (made(windows, total, 1, 1), (101,), (99,)),
     "pooling": lambda: (made(pooled, row_sums, 4, 1), (2, 3, 8, 12), (2 * 3 * 4 * 6,)),
+    "a stencil of images": lambda: (made(stencil, corners, 3, 3), (2, 33, 70), (2, 33, 70)),
     "an even half read": lambda: (
         made(lambda x, y: (x[::2].tile((32,)), y.tile((32,))), double, 1, 1), (100,), (50,),
     ),
