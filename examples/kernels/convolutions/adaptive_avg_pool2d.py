@@ -31,7 +31,7 @@ def application(x, y):
 
 
 constant = (None, None, {"constexpr": True}, {"constexpr": True})
-tensors = tuple(Tensor(4, shape_options=constant) for _ in range(2))
+tensors = Tensor(4, shape_options=constant), Tensor(4, shape_options=constant)
 kernel = ninetoothed.make(arrangement, application, tensors, kernel_name="adaptive_avg_pool2d")
 
 
@@ -42,8 +42,13 @@ def adaptive_avg_pool2d(x, sizes):
 
 
 def check(device):
-    for shape, sizes in (((2, 3, 9, 7), (4, 3)), ((1, 2, 14, 14), (7, 7)), ((2, 2, 5, 6), (1, 1)), ((1, 1, 3, 4), (5, 6))):
-        x = torch.randn(*shape, device=device)
+    for n, c, *shape, sizes in (
+        (2, 3, 9, 7, (4, 3)),
+        (1, 2, 14, 14, (7, 7)),
+        (2, 2, 5, 6, (1, 1)),
+        (1, 1, 3, 4, (5, 6)),
+    ):
+        x = torch.randn(n, c, *shape, device=device)
         yield adaptive_avg_pool2d(x, sizes), F.adaptive_avg_pool2d(x.double(), sizes)
     x = torch.randn(2, 11, 13, 3, device=device, dtype=torch.float16).permute(0, 3, 1, 2)
     yield adaptive_avg_pool2d(x, (2, 5)), F.adaptive_avg_pool2d(x.double(), (2, 5))

@@ -36,15 +36,15 @@ tensors = Tensor(3), Tensor(2, shape_options=taps), Tensor(1), Tensor(3)
 kernel = ninetoothed.make(arrangement, application, tensors, kernel_name="causal_conv1d")
 
 
+def reference(x, weight, bias):
+    padded = F.pad(x, (weight.shape[1] - 1, 0))
+    return F.silu(F.conv1d(padded, weight[:, None], bias, groups=x.shape[1]))
+
+
 def causal_conv1d(x, weight, bias):
     y = torch.empty_like(x)
     kernel(x, weight, bias, y)
     return y
-
-
-def reference(x, weight, bias):
-    padded = F.pad(x, (weight.shape[1] - 1, 0))
-    return F.silu(F.conv1d(padded, weight[:, None], bias, groups=x.shape[1]))
 
 
 def check(device):

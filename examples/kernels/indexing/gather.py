@@ -23,14 +23,14 @@ def application(x, index, y):
 kernel = ninetoothed.make(arrangement, application, (Tensor(2), Tensor(2), Tensor(2)), kernel_name="gather")
 
 
+def reference(x, index):
+    return x.gather(1, index.long())
+
+
 def gather(x, index):
     y = x.new_empty(index.shape)
     kernel(x, index, y)
     return y
-
-
-def reference(x, index):
-    return x.gather(1, index.long())
 
 
 def check(device):

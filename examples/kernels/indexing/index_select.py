@@ -26,14 +26,14 @@ def application(x, index, y):
 kernel = ninetoothed.make(arrangement, application, (Tensor(2), Tensor(1), Tensor(2)), kernel_name="index_select")
 
 
+def reference(x, index):
+    return x[:, index.long()]
+
+
 def index_select(x, index):
     y = x.new_empty(x.shape[0], len(index))
     kernel(x, index, y)
     return y
-
-
-def reference(x, index):
-    return x[:, index.long()]
 
 
 def check(device):

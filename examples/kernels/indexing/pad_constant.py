@@ -2,42 +2,45 @@
 
 y[n, i, j] = x[n, i - top, j - left] where that is an element of x, else the value
 
-Source: PyTorch's `pad` with mode "constant". `pad` and `other=` are all of it: the value is known when compiling.
+Source: PyTorch's `pad` with mode "constant". A value that is known when compiling would be `Tensor(3, other=value)`.
 """
-
-import functools
 
 import torch
 import torch.nn.functional as F
 
 import ninetoothed
+import ninetoothed.language as ntl
 from ninetoothed import Symbol, Tensor, block_size
 
 SIDES = tuple(Symbol(name, constexpr=True) for name in ("TOP", "BOTTOM", "LEFT", "RIGHT"))
 
 
-def arrangement(x, y, ROWS=block_size(upper_bound=32), COLUMNS=block_size()):
+def arrangement(x, value, y, ROWS=block_size(upper_bound=32), COLUMNS=block_size()):
     x = x.pad(((0, 0), SIDES[:2], SIDES[2:]))
-    return x.tile(1, ROWS, COLUMNS), y.tile(1, ROWS, COLUMNS)
+    return x.tile(None, ROWS, COLUMNS), value, y.tile(None, ROWS, COLUMNS)
 
 
-def application(x, y):
-    y = x
+def application(x, value, y):
+    _, height, width = x.source.shape
+    i, j = x.offsets(1)[:, None], x.offsets(2)[None, :]
+    y = ntl.where((i >= 0) & (i < height) & (j >= 0) & (j < width), x, value)
 
 
-@functools.cache
-def kernel(value):
-    return ninetoothed.make(arrangement, application, (Tensor(3, other=value), Tensor(3)), kernel_name="pad_constant")
+kernel = ninetoothed.make(arrangement, application, (Tensor(3), Tensor(0), Tensor(3)), kernel_name="pad_constant")
 
 
 def pad_constant(x, left, right, top, bottom, value=0.0):
     y = x.new_empty(x.shape[0], x.shape[1] + top + bottom, x.shape[2] + left + right)
-    kernel(value)(x, y, TOP=top, BOTTOM=bottom, LEFT=left, RIGHT=right)
+    kernel(x, value, y, TOP=top, BOTTOM=bottom, LEFT=left, RIGHT=right)
     return y
 
 
 def check(device):
-    for shape, sides, value in (((2, 9, 70), (1, 2, 3, 4), 0.0), ((1, 1, 5), (0, 3, 0, 0), -1.5), ((3, 0, 2), (2, 2, 1, 1), 7.0)):
+    for shape, sides, value in (
+        ((2, 9, 70), (1, 2, 3, 4), -1.5),
+        ((1, 1, 5), (0, 3, 0, 0), 0.0),
+        ((3, 0, 2), (2, 2, 1, 1), 7.0),
+    ):
         x = torch.randn(*shape, device=device)
         yield pad_constant(x, *sides, value), F.pad(x.double(), sides, value=value)
     x = torch.randn(12, 33, 4, device=device, dtype=torch.float16).permute(2, 1, 0)[:, ::2, ::3]

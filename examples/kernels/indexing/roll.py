@@ -26,14 +26,14 @@ tensors = Tensor(2), Tensor(0), Tensor(0), Tensor(2)
 kernel = ninetoothed.make(arrangement, application, tensors, kernel_name="roll")
 
 
+def reference(x, down, right):
+    return x.roll((down, right), (0, 1))
+
+
 def roll(x, down, right):
     y = torch.empty_like(x)
     kernel(x, down, right, y)
     return y
-
-
-def reference(x, down, right):
-    return x.roll((down, right), (0, 1))
 
 
 def check(device):

@@ -11,7 +11,7 @@ import ninetoothed
 import ninetoothed.language as ntl
 from ninetoothed import Tensor, arrange, block_size
 
-DATA_DEPENDENT = "`y.source[index, ...]` is added to: where depends on the indices that are loaded"
+DATA_DEPENDENT = "`y` is added to, where the indices say that are loaded"
 
 
 def arrangement(x, index, y, ROWS=block_size(upper_bound=32), COLUMNS=block_size()):
@@ -26,14 +26,14 @@ def application(x, index, y):
 kernel = ninetoothed.make(arrangement, application, (Tensor(2), Tensor(2), Tensor(2)), kernel_name="scatter_add")
 
 
+def reference(x, index, rows):
+    return x.new_zeros(rows, x.shape[1]).scatter_add_(0, index, x)
+
+
 def scatter_add(x, index, rows):
     y = x.new_zeros(rows, x.shape[1])
     kernel(x, index, y)
     return y
-
-
-def reference(x, index, rows):
-    return x.new_zeros(rows, x.shape[1]).scatter_add_(0, index, x)
 
 
 def check(device):

@@ -26,14 +26,14 @@ def application(x, y):
 kernel = ninetoothed.make(arrangement, application, (Tensor(3), Tensor(3)), kernel_name="upsample_nearest")
 
 
+def reference(x, factor):
+    return F.interpolate(x[None], scale_factor=factor, mode="nearest")[0]
+
+
 def upsample_nearest(x, factor):
     y = x.new_empty(x.shape[0], x.shape[1] * factor, x.shape[2] * factor)
     kernel(x, y, FACTOR=factor)
     return y
-
-
-def reference(x, factor):
-    return F.interpolate(x[None], scale_factor=factor, mode="nearest")[0]
 
 
 def check(device):

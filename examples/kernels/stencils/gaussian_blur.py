@@ -2,8 +2,8 @@
 
 y[i, j] = sum over a, b from -2 to 2 of w(a) w(b) x[i + a, j + b],  w(a) = exp(-a^2 / (2 sigma^2)) / sum of these
 
-Source: OpenCV's `GaussianBlur`. Beyond the edges are zeros. An application is Python: `pow`, lists and loops over them
-run when it is compiled, or on a number of the call, as here.
+Source: OpenCV's `GaussianBlur`. Beyond the edges are zeros. Lists are Python's: loops over them are unrolled when the
+application is compiled; the weights are numbers of the call.
 """
 
 import torch
@@ -32,16 +32,16 @@ def application(x, sigma, y):
 kernel = ninetoothed.make(arrangement, application, (Tensor(3), Tensor(0), Tensor(3)), kernel_name="gaussian_blur")
 
 
-def gaussian_blur(x, sigma):
-    y = torch.empty_like(x)
-    kernel(x, sigma, y)
-    return y
-
-
 def reference(x, sigma):
     weights = torch.exp(-(torch.arange(-2, 3, device=x.device).to(x.dtype) ** 2) / (2 * sigma**2))
     weights = weights / weights.sum()
     return F.conv2d(x[:, None], weights.outer(weights)[None, None], padding=2)[:, 0]
+
+
+def gaussian_blur(x, sigma):
+    y = torch.empty_like(x)
+    kernel(x, sigma, y)
+    return y
 
 
 def check(device):

@@ -17,33 +17,36 @@ def arrangement(cells, after, ROWS=block_size(upper_bound=32), COLUMNS=block_siz
     return arrange.whole(cells, after.shape), after
 
 
+def around(places, size):
+    """The places before, at and after each place, on a ring."""
+    before, after = places - 1, places + 1
+    return ntl.where(before < 0, size - 1, before), places, ntl.where(after >= size, 0, after)
+
+
 def application(cells, after):
-    height, width = cells.source.shape
-    rows, columns = after.offsets(0), after.offsets(1)
-    alive = cells.source[rows[:, None], columns[None, :]]
-    around = ntl.zeros(after.shape, dtype=ntl.int32) - alive
+    total = ntl.zeros(after.shape, dtype=ntl.int32)
 
-    for down in ntl.static_range(3):
-        for across in ntl.static_range(3):
-            i, j = (rows + (height + down - 1)) % height, (columns + (width + across - 1)) % width
-            around += cells.source[i[:, None], j[None, :]]
+    for i in around(after.offsets(0), cells.source.shape[0]):
+        for j in around(after.offsets(1), cells.source.shape[1]):
+            total += cells.source[i[:, None], j[None, :]]
 
-    after = (around == 3) | ((around == 2) & (alive != 0))
+    alive = cells.source[after.offsets(0)[:, None], after.offsets(1)[None, :]] != 0
+    after = (total == 3) | ((total == 4) & alive)  # a cell counts itself
 
 
 kernel = ninetoothed.make(arrangement, application, (Tensor(2), Tensor(2)), kernel_name="life")
-
-
-def life(cells):
-    after = torch.empty_like(cells)
-    kernel(cells, after)
-    return after
 
 
 def reference(cells):
     shifts = [(i, j) for i in (-1, 0, 1) for j in (-1, 0, 1) if i or j]
     around = sum(cells.roll(shift, (0, 1)) for shift in shifts)
     return ((around == 3) | ((around == 2) & (cells == 1))).to(cells.dtype)
+
+
+def life(cells):
+    after = torch.empty_like(cells)
+    kernel(cells, after)
+    return after
 
 
 def check(device):

@@ -35,16 +35,16 @@ def application(x, y):
 kernel = ninetoothed.make(arrangement, application, (Tensor(2), Tensor(2)), kernel_name="sobel")
 
 
-def sobel(x):
-    y = torch.empty(x.shape, device=x.device)
-    kernel(x, y)
-    return y
-
-
 def reference(x):
     smooth, slope = (torch.tensor(v, device=x.device, dtype=x.dtype) for v in ([1, 2, 1], [-1, 0, 1]))
     masks = torch.stack([smooth.outer(slope), slope.outer(smooth)])[:, None]
     return F.conv2d(F.pad(x[None, None], (1, 1, 1, 1), mode="replicate"), masks)[0].norm(dim=0)
+
+
+def sobel(x):
+    y = torch.empty(x.shape, device=x.device)
+    kernel(x, y)
+    return y
 
 
 def check(device):
