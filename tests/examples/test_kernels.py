@@ -105,7 +105,7 @@ def test_four_parts(example):
     code = [each for each in statements if not isinstance(each, ast.Import | ast.ImportFrom)]
     assert all(isinstance(each, ast.FunctionDef | ast.Assign) for each in code)
     functions = [each.name for each in code if isinstance(each, ast.FunctionDef)]
-    assert functions[-3:] == [example.name, "check", "timed"]
+    assert [name for name in functions if name in (example.name, "check", "timed")] == [example.name, "check", "timed"]
     assert [each.targets[0].id for each in code if is_made(each)][-1] == "kernel"
     assert 0 < len(example.kernel_lines) <= 40
     assert all(getattr(each.func, "id", "") != "print" for each in ast.walk(example.tree) if isinstance(each, ast.Call))
@@ -118,6 +118,7 @@ BUILDERS = {
     "ninetoothed.make",
     "ninetoothed.fuse",
     "Tensor",
+    "range",
     "Symbol",
     "block_size",
     "tuple",
