@@ -2,6 +2,7 @@
 
 A shape rule takes an arrangement and the level that it changes, and returns a new arrangement; it raises
 `ArrangementError` where something does not fit. An index rule maps an element's indices after a step to those before.
+`partitions` says of each whether every element before it is one element after it.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,7 +22,7 @@ from ninetoothed.arrangement.sizes import largest
 from ninetoothed.arrangement.subscripts import full_key, position, span
 from ninetoothed.arrangement.symbol import leaves_of
 from ninetoothed.arrangement.value import Arrangement, Size, Step
-from ninetoothed.expr import Expr, as_expr, const, minimum, var
+from ninetoothed.expr import Expr, as_expr, cdiv, const, minimum, var
 from ninetoothed.wording import counted
 
 T = TypeVar("T")
@@ -74,6 +75,41 @@ def pull_back(
         case _:
             raise AssertionError(step.operation)
     return (*outer, here, *inner), guards
+
+
+def partitions(step: Step) -> bool:
+    """Tell whether each element before a step is one element after it, and no more.
+
+    >>> from ninetoothed import Tensor
+    >>> tiled = Tensor(1).tile((64,)), Tensor(1).tile((64,), strides=(32,))
+    >>> [partitions(tensor.arrangement.steps[0]) for tensor in tiled]
+    [True, False]
+    """
+    match step.operation:
+        case "tile":
+            strides, dilation = step.arguments
+            counts, tiles = step.after
+            return all(map(_is_cut, step.shape, tiles, strides, dilation, counts))
+        case "expand":
+            dims, wanted = step.arguments
+            return all(wanted[dim] == 1 for dim in dims)
+        case "pad":
+            return all(before == 0 for before in step.arguments[0]) and step.after[0] == step.shape
+        case "index":
+            starts, strides, kept = step.arguments
+            whole = all(start == 0 for start in starts) and all(strides[dim] == 1 for dim in kept)
+            return whole and step.after[0] == step.shape
+        case "unsqueeze" | "squeeze" | "permute" | "flatten" | "ravel":
+            return True
+    raise AssertionError(step.operation)
+
+
+def _is_cut(size: Size, tile: Size, stride: Size, dilation: Size, count: Size) -> bool:
+    """Tell whether tiles of a dimension follow each other, and reach its end; one tile has it all at stride 0."""
+    if stride == 0:
+        return True
+    number, whole = as_expr(count), cdiv(as_expr(size), as_expr(tile))
+    return same_size(stride, tile) and dilation == 1 and bool(number == whole)
 
 
 def follow(

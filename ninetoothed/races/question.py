@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from ninetoothed import ir
-from ninetoothed.expr import Expr, Facts, bounds
+from ninetoothed.expr import Expr, Facts, bounds, var
 from ninetoothed.races.enumeration import Clash, enumerate_sites
 from ninetoothed.races.equalities import Equalities, variables
 from ninetoothed.races.site import Site, Space, inside
@@ -90,6 +90,14 @@ class Question:
             if (first.is_store or second.is_store) and not self._are_apart(first, second):
                 found |= {first: None, second: None}
         return tuple(found)
+
+    def shared(self, pairs: Iterable[tuple[Site, Site]], names: Sequence[str]) -> list[str]:
+        """Return the names that are one number in both of each two touches of one element, as far as is proved."""
+        left = list(names)
+        for first, second in pairs:
+            known = self._equalities(first, second) if left else None
+            left = [] if known is None else [name for name in left if known.holds(var(name))]
+        return left
 
     def _equalities(self, first: Site, second: Site) -> Equalities:
         own = (first,) if first is second else (first, second)

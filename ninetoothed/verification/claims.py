@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from ninetoothed.arrangement.metaops import partitions
 from ninetoothed.errors import NineToothedError, SizeError, VerificationError, VerificationWarning, warn_user
 from ninetoothed.expr import Facts, Max, const, is_nonnegative, var
 from ninetoothed.races.enumeration import Clash
 from ninetoothed.races.question import Question
 from ninetoothed.races.site import Site, Space, inside
 from ninetoothed.runtime.selection import machine
-from ninetoothed.verification.counting import Counts, Touch, count
+from ninetoothed.verification.counting import Touch
 from ninetoothed.verification.coverage import are_covered
 from ninetoothed.verification.findings import Finding, Verification
-from ninetoothed.verification.steps import suspects
+from ninetoothed.verification.notes import counted, independent, reads, text_of
 from ninetoothed.verification.subject import Subject, examples, subject
+from ninetoothed.verification.witness import Example, is_shown
 from ninetoothed.wording import listed, reworded
 
+Refute = Callable[[str, Subject], Example | None]
 ONCE = "no element is written by two programs or lanes"
 EVERYWHERE = "every element is written"
 INSIDE = "nothing is touched out of bounds"
@@ -36,7 +39,7 @@ def verify(kernel: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Verif
     findings += [Finding(name, INSIDE, "not decided", FOLLOWED) for name in changed]
     blocks = ", ".join(f"{name} = {value}" for name, value in first.blocks.items())
     scope = "for all sizes of its class" + (f", with {blocks}" if blocks else "")
-    notes = (f"with {_shapes(first)}:", *_reads(first), *_independent(first, findings))
+    notes = (*reads(subjects), *independent(subjects))
     names = definition.given_names
     found = (replace(each, reason=reworded(each.reason, names)) for each in findings)
     return Verification(definition.name, reworded(scope, names), tuple(found), tuple(reworded(n, names) for n in notes))
@@ -75,31 +78,37 @@ def _findings(name: str, subjects: Sequence[Subject]) -> Iterator[Finding]:
         return
     yield _answered(name, INSIDE, _is_inside(first, [*stores, *loads], name), subjects, _outside, [*stores, *loads])
     if stores:
-        space, memory, footprints = first.space(name), first.memories[name], first.footprints
+        space, footprints = first.space(name), first.footprints
         assert footprints is not None
         is_once = not _of_any_value(stores, space, footprints.facts).left()
         yield _answered(name, ONCE, is_once, subjects, _twice, stores)
-        is_covered = are_covered(stores, space, footprints.facts, memory.sizes)
+        is_covered = first.is_dense(name, {}) and are_covered(stores, space, footprints.facts, first.sizes(name))
         yield _answered(name, EVERYWHERE, is_covered, subjects, _missing, stores)
     if stores and loads:
         yield _alone(name, subjects)
 
 
 def _answered(
-    name: str, claim: str, is_proved: bool, subjects: Sequence[Subject], refute: Any, sites: Sequence[Site]
+    name: str, claim: str, is_proved: bool, subjects: Sequence[Subject], refute: Refute, sites: Sequence[Site]
 ) -> Finding:
     if is_proved:
         return Finding(name, claim, "proved")
+    open = _open(sites)
     for each in subjects:
-        reason = refute(name, each)
-        if reason:
-            return Finding(name, claim, "refuted", f"{reason}, with {_shapes(each)}", _cause(each, name, sites[0]))
-    return Finding(name, claim, "not decided", _open(sites), _line(sites[0]))
+        example = refute(name, each)
+        if example is None:
+            continue
+        reason = f"{example.text}, with {_shapes(each)}"
+        if is_shown(each, name, example):
+            return Finding(name, claim, "refuted", reason, _cause(each, name, sites[0]))
+        open = f"{reason}: so it is counted, but no run showed it"
+    return Finding(name, claim, "not decided", open, _line(sites[0]))
 
 
 def _cause(subject: Subject, name: str, site: Site) -> str:
     """Name the first meta-operation after which not every element is held once; else the line of an access."""
-    step = next(suspects(subject.parameter(name).arrangement), None)
+    steps = subject.parameter(name).arrangement.steps
+    step = next((each for each in steps if not partitions(each)), None)
     return f"by `{step.operation}`: {step.line}" if step is not None and step.line else _line(site)
 
 
@@ -117,10 +126,8 @@ def _is_inside(subject: Subject, sites: Sequence[Site], name: str) -> bool:
     """Tell whether each index is proved to be an element's, wherever the guards hold."""
     footprints = subject.footprints
     assert footprints is not None
-    sizes = subject.memories[name].sizes
+    sizes = subject.sizes(name)
     for site in sites:
-        if site.is_pointed:
-            return False
         facts = _reached(site, subject.space(name).facts(footprints.facts, (site,)))
         for index, size in zip(site.place, sizes, strict=True):
             lower = [index - guard.index for guard in site.guards if guard.lower]
@@ -145,10 +152,6 @@ def _reached(site: Site, facts: Facts) -> Facts:
     return facts
 
 
-def _counted(name: str, subject: Subject, sites: Sequence[Site]) -> Counts | None:
-    return count(sites, subject.space(name), subject.memories[name].sizes, subject.values) if sites else None
-
-
 def _of_any_value(stores: Sequence[Site], space: Space, facts: Facts) -> Question:
     """Ask of stores alone, as if no two of them stored the same number."""
     own = (tuple(var(name) for name in (*space.axes, *s.rounds, *(lane.name for lane in s.lanes))) for s in stores)
@@ -156,94 +159,70 @@ def _of_any_value(stores: Sequence[Site], space: Space, facts: Facts) -> Questio
     return Question(stores[0].parameter, tuple(sites), space, facts)
 
 
-def _outside(name: str, subject: Subject) -> str:
+def _outside(name: str, subject: Subject) -> Example | None:
     for are_stores in (True, False):
-        counts = _counted(name, subject, subject.sites(name, are_stores))
+        counts = counted(name, subject, subject.sites(name, are_stores))
         if counts is not None and counts.outside is not None:
-            does = "stores to" if are_stores else "reads"
-            return f"{_who(counts.outside)} {does} {name}[{_text(counts.outside.element)}]"
-    return ""
+            touch, does = counts.outside, "stores to" if are_stores else "reads"
+            text = f"{_who(touch)} {does} {_element(name, subject, touch.element)}"
+            return Example(text, touch.element, ((touch.program, are_stores),))
+    return None
 
 
-def _twice(name: str, subject: Subject) -> str:
+def _twice(name: str, subject: Subject) -> Example | None:
     stores = subject.sites(name, True)
-    counts = _counted(name, subject, stores)
+    counts = counted(name, subject, stores)
     if counts is not None and counts.twice is not None:
         first, second = counts.twice
-        return f"{_who(first)} and {_who(second)} both store to {name}[{_text(first.element)}]"
+        text = f"{_who(first)} and {_who(second)} both store to {_element(name, subject, first.element)}"
+        return Example(text, first.element, ((first.program, True), (second.program, True)))
     verdict = _of_any_value(stores, subject.space(name), Facts()).answer(subject.values)
-    return "" if verdict is None or verdict.clash is None else _met(name, verdict.clash)
+    return None if verdict is None or verdict.clash is None else _met(name, subject, verdict.clash)
 
 
-def _missing(name: str, subject: Subject) -> str:
-    counts = _counted(name, subject, subject.sites(name, True))
-    if counts is None or counts.programs.all():
-        return ""
-    index = [int(each[0]) for each in (counts.programs == 0).nonzero()]
-    return f"no program stores to {name}[{_text(index)}]"
+def _missing(name: str, subject: Subject) -> Example | None:
+    counts = counted(name, subject, subject.sites(name, True))
+    if counts is None or counts.programs.all() or not subject.is_dense(name, subject.values):
+        return None
+    index = tuple(int(each[0]) for each in (counts.programs == 0).nonzero())
+    return Example(f"no program stores to {_element(name, subject, index)}", index)
 
 
 def _alone(name: str, subjects: Sequence[Subject]) -> Finding:
     """Look for races with the numbers of calls, where the frontend has found no proof against them."""
     footprints = subjects[0].footprints
     assert footprints is not None
-    site = subjects[0].sites(name, True)[0]
-    if all(question.parameter != name for question in footprints.questions):
-        return Finding(name, ALONE, "proved")
-    for each in subjects:
-        questions = () if each.footprints is None else each.footprints.questions
-        for question in questions:
-            verdict = question.answer(each.values) if question.parameter == name else None
-            if verdict is not None and verdict.clash is not None:
-                reason = f"{_met(name, verdict.clash)}, with {_shapes(each)}"
-                return Finding(name, ALONE, "refuted", reason, _line(site))
-    return Finding(name, ALONE, "not decided", _open([site]), _line(site))
+    is_proved = all(question.parameter != name for question in footprints.questions)
+    return _answered(name, ALONE, is_proved, subjects, _race, subjects[0].sites(name, True))
 
 
-def _met(name: str, clash: Clash) -> str:
-    first, second = clash.programs
-    where = f"{name}[{_text(clash.element)}]" if clash.element else f"an element of {name}"
-    if first == second:
-        return (
-            f"lanes ({_text(clash.lanes[0])}) and ({_text(clash.lanes[1])}) of program ({_text(first)}) meet at {where}"
-        )
-    return f"programs ({_text(first)}) and ({_text(second)}) meet at {where}"
+def _race(name: str, subject: Subject) -> Example | None:
+    questions = () if subject.footprints is None else subject.footprints.questions
+    for question in questions:
+        verdict = question.answer(subject.values) if question.parameter == name else None
+        if verdict is not None and verdict.clash is not None:
+            return _met(name, subject, verdict.clash)
+    return None
 
 
-def _reads(subject: Subject) -> Iterator[str]:
-    """Tell, with the numbers of a call, by how many programs elements are read."""
-    found: dict[str, list[str]] = {}
-    for name in subject.shapes:
-        counts = _counted(name, subject, subject.sites(name, False))
-        if counts is not None and counts.programs.size:
-            least, most = int(counts.programs.min()), int(counts.programs.max())
-            times = f"{most}" if least == most else f"{least} to {most}"
-            found.setdefault(f"{times} program{'s' * (most != 1)}", []).append(name)
-    return (f"each element of {listed(names)} is read by {times}" for times, names in found.items())
-
-
-def _independent(subject: Subject, findings: Sequence[Finding]) -> Iterator[str]:
-    """Tell which dimensions of the grid are independent: programs apart in one meet nowhere."""
-    if subject.footprints is None or subject.footprints.changed:
-        return
-    axes = range(len(subject.footprints.space.axes))
-    alone = set(axes)
-    for name in {each.parameter for each in findings if each.claim in (ONCE, ALONE) and each.verdict != "proved"}:
-        sites = [site for are_stores in (True, False) for site in subject.sites(name, are_stores)]
-        counts = _counted(name, subject, sites)
-        if counts is None:
-            return
-        alone &= {axis for axis in axes if len(counts.apart) > axis and counts.apart[axis]}
-    if axes:
-        yield f"independent dimensions of the grid: {listed(list(map(str, sorted(alone)))) or 'none'} of {len(axes)}"
+def _met(name: str, subject: Subject, clash: Clash) -> Example:
+    first, second = (Touch((), *each) for each in zip(clash.programs, clash.lanes, strict=True))
+    where = f"an element of {name}" if clash.element is None else _element(name, subject, clash.element)
+    touches = tuple((program, site.is_store) for program, site in zip(clash.programs, clash.sites, strict=True))
+    return Example(f"{_who(first)} and {_who(second)} meet at {where}", clash.element, touches)
 
 
 def _who(touch: Touch) -> str:
-    return f"program ({_text(touch.program)})"
+    lane = f", lane ({text_of(touch.lane)})" if touch.lane else ""
+    return f"program ({text_of(touch.program)}){lane}"
 
 
-def _text(numbers: Sequence[int]) -> str:
-    return ", ".join(map(str, numbers))
+def _element(name: str, subject: Subject, element: Sequence[int]) -> str:
+    """Name an element by its indices; of a pointer, by its distance from the first."""
+    shape = subject.shapes[name]
+    if len(element) == len(shape):
+        return f"{name}[{text_of(element)}]"
+    return f"element {element[0]} after the first of {name}"
 
 
 def _shapes(subject: Subject) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -13,7 +14,7 @@ from ninetoothed import frontend, ir
 from ninetoothed.arrangement.symbol import Symbol
 from ninetoothed.definition import KernelDefinition, KernelParameter
 from ninetoothed.errors import ArgumentError, SizeError
-from ninetoothed.expr import Expr, as_expr
+from ninetoothed.expr import Expr, as_expr, const
 from ninetoothed.races import Footprints, TensorMemory
 from ninetoothed.races.site import Site, Space
 from ninetoothed.runtime import arguments
@@ -30,15 +31,15 @@ _EXAMPLES, _ELEMENTS = (131, 67, 33, 5, 2, 1), 1 << 16
 class Subject:
     """A traced kernel.
 
-    values: the sizes and strides of the call by name. blocks: the block sizes that it is traced with. shapes: of its
-    tensors, by parameter.
+    values: the sizes and strides of the call by name. blocks: the block sizes that it is traced with. arguments: those
+    of the call, by parameter.
     """
 
     definition: KernelDefinition
     program: ir.Program
     values: Mapping[str, int]
     blocks: Mapping[str, int]
-    shapes: Mapping[str, tuple[int, ...]]
+    arguments: Mapping[str, Any]
     known: Mapping[str, Expr]
 
     @property
@@ -48,14 +49,44 @@ class Subject:
         return found
 
     @property
-    def memories(self) -> Mapping[str, TensorMemory]:
-        """The memory of each tensor that it touches."""
-        return {} if self.footprints is None else self.footprints.memories
+    def shapes(self) -> Mapping[str, tuple[int, ...]]:
+        """The shapes of its tensors, by parameter."""
+        tensors = ((name, each) for name, each in self.arguments.items() if isinstance(each, torch.Tensor))
+        return {name: tuple(tensor.shape) for name, tensor in tensors}
 
     def sites(self, name: str, are_stores: bool) -> list[Site]:
-        """List the stores to a parameter, or its loads."""
+        """List the stores to a parameter, or its loads; with pointers, all places are distances from the first."""
+        found = [site for site in self._all(name) if site.is_store == are_stores]
+        if not self._is_flat(name):
+            return found
+        return [replace(self._memory(name).flat(site), is_pointed=False) for site in found]
+
+    def sizes(self, name: str) -> tuple[Expr, ...]:
+        """Return how many elements there are along each index of these places."""
+        memory = self._memory(name)
+        if not self._is_flat(name):
+            return memory.sizes
+        # All that lies between the first and the last one.
+        ends = ((size - 1) * stride for size, stride in zip(memory.sizes, memory.strides, strict=True))
+        return (sum(ends, start=const(1)),)
+
+    def is_dense(self, name: str, values: Mapping[str, int]) -> bool:
+        """Tell whether all places are elements: there is no memory between these."""
+        memory = self._memory(name)
+        sizes, strides = ([e.subs(values) for e in each] for each in (memory.sizes, memory.strides))
+        whole = [math.prod(sizes[dim + 1 :], start=const(1)) for dim in range(len(sizes))]
+        return not self._is_flat(name) or strides == whole
+
+    def _all(self, name: str) -> list[Site]:
         sites = () if self.footprints is None else self.footprints.sites
-        return [site for site in sites if site.parameter == name and site.is_store == are_stores]
+        return [site for site in sites if site.parameter == name]
+
+    def _is_flat(self, name: str) -> bool:
+        return any(site.is_pointed for site in self._all(name))
+
+    def _memory(self, name: str) -> TensorMemory:
+        assert self.footprints is not None
+        return self.footprints.memories[name]
 
     def space(self, name: str) -> Space:
         """Return what sites count with: programs along the outermost level of a parameter, as all of a call's agree."""
@@ -91,13 +122,10 @@ def subject(kernel: Any, args: Sequence[Any], kwargs: Mapping[str, Any], gpu: Ma
             break
         except SizeError as error:  # Other blocks may fit.
             selection.choices.learn(error)
-    shapes = {
-        parameter.name: tuple(value.shape)
-        for parameter, value in zip(definition.parameters, call.arguments, strict=True)
-        if isinstance(value, torch.Tensor)
-    }
+    names = (parameter.name for parameter in definition.parameters)
+    named = dict(zip(names, call.arguments, strict=True))
     known = {name: as_expr(value) for name, value in selection.specialisation.known}
-    return Subject(definition, program, selection.values, selection.schedule.blocks, shapes, known)
+    return Subject(definition, program, selection.values, selection.schedule.blocks, named, known)
 
 
 def _tensor(parameter: KernelParameter, value: Any) -> Any:

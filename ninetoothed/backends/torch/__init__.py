@@ -7,7 +7,7 @@ have one element, and so do axes of a tile along which it was broadcast.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,9 +29,13 @@ class Prepared:
     plan: ExecutionPlan
 
     def __call__(
-        self, arguments: Mapping[str, Any], integers: Mapping[str, int], watcher: Watcher | None = None
+        self,
+        arguments: Mapping[str, Any],
+        integers: Mapping[str, int],
+        watcher: Watcher | None = None,
+        programs: Collection[tuple[int, ...]] | None = None,
     ) -> None:
-        """Run the whole grid; one program after another where a watcher sees them. See `run`."""
+        """Run the whole grid; one program after another where a watcher sees them, or some of them. See `run`."""
         program = self.plan.program
         memory = open_memory(arguments, program, self.plan.stored)
         device = next((m.tensor.device for m in memory.values()), torch.device("cpu"))
@@ -44,8 +48,9 @@ class Prepared:
             watcher = Watcher()
         execution = Execution(bound, memory, scalars, execute, watcher)
         with torch.no_grad():
-            for starts, counts in bound.slices(one_by_one):
-                execute(ProgramSlice(execution, starts, counts), program.body)
+            for starts, counts in bound.slices(one_by_one or programs is not None):
+                if programs is None or starts in programs:
+                    execute(ProgramSlice(execution, starts, counts), program.body)
 
 
 def prepare(program: ir.Program) -> Prepared:

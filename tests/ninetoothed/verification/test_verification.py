@@ -11,9 +11,10 @@ import ninetoothed
 import ninetoothed.language as ntl
 from docs import verification as page
 from ninetoothed import Tensor, VerificationError, VerificationWarning, verify
+from ninetoothed.arrangement.metaops import partitions
 from ninetoothed.arrangement.value import Arrangement
 from ninetoothed.runtime.selection import machine
-from ninetoothed.verification import claims, steps
+from ninetoothed.verification import claims, notes, witness
 from ninetoothed.verification.counting import count
 from ninetoothed.verification.subject import examples, subject
 from tests.ninetoothed.verification.programs import RIGHT, WRONG, add, double, increment, made, tiles, whole_rows
@@ -77,14 +78,30 @@ def test_what_is_proved_is_counted_too(name):
         for parameter in each.shapes:
             stores, loads = (each.sites(parameter, are_stores) for are_stores in (True, False))
             for sites in filter(None, (stores, loads)):
-                counts = count(sites, each.space(parameter), each.memories[parameter].sizes, each.values)
+                counts = count(sites, each.space(parameter), each.sizes(parameter), each.values)
                 if counts is not None and (parameter, claims.INSIDE) in proved:
                     assert counts.outside is None
                     checked += 1
+                if counts is not None and sites is loads:
+                    check_readers(parameter, each, counts.programs)
                 if counts is not None and sites is stores:
                     assert (parameter, claims.ONCE) not in proved or counts.programs.max() <= 1
                     assert (parameter, claims.EVERYWHERE) not in proved or counts.programs.min() >= 1
+        for number, axis in enumerate(each.footprints.space.axes):
+            if notes.is_independent(axis, each):
+                for parameter in each.shapes:
+                    sites = [*each.sites(parameter, True), *each.sites(parameter, False)]
+                    counts = notes.counted(parameter, each, sites) if each.sites(parameter, True) else None
+                    assert counts is None or counts.apart[number]
     assert checked or not proved
+
+
+def check_readers(parameter, subject, programs):
+    """What is proved of how often elements are read is what is counted."""
+    found = notes.readers(parameter, subject)
+    if found is not None and programs.size:
+        number = found[0].evaluate(subject.values)
+        assert programs.max() <= number and (programs.min() == number or not found[1])
 
 
 @pytest.mark.parametrize("name", WRONG)
@@ -121,14 +138,13 @@ kernel double: refuted, for all sizes of its class
     x: nothing is touched out of bounds                proved
     y: nothing is touched out of bounds                proved
     y: no element is written by two programs or lanes  refuted
-        program (0) and program (1) both store to y[16], with x of (100,) and y of (100,)
+        program (0), lane (16) and program (1), lane (0) both store to y[16], with x of (100,) and y of (100,)
         by `tile`: test_verification.py:N: return x.tile((32,), strides=(16,)), y.tile((32,), strides=(16,))
     y: every element is written                        not decided
         no proof was found for [lane_0_32 + 16 * program_0], and no example against it
         programs.py:14: y = 2 * x
-    with x of (100,) and y of (100,):
-    each element of x is read by 1 to 2 programs
-    independent dimensions of the grid: none of 1""",
+    each element of x is read by 1 to 2 programs of a call with x of (100,)
+    dimension 0 of the grid is not independent: programs apart in it meet in y, with x of (100,) and y of (100,)""",
     )
 
 
@@ -149,7 +165,9 @@ def test_lanes_of_one_program_meet():
     once = next(
         each for each in verify(made(tiles(32), pairs, 1, 1), (64,), (64,)).findings if each.claim == claims.ONCE
     )
-    assert once.verdict == "refuted" and re.search(r"lanes \(\d+\) and \(\d+\) of program", once.reason)
+    assert once.verdict == "refuted" and re.match(
+        r"program \(0\), lane \(\d\) and program \(0\), lane \(\d\)", once.reason
+    )
 
 
 def test_conditions_are_not_decided():
@@ -173,8 +191,10 @@ def test_independent_dimensions():
     def lines(x, y):
         return tuple(t.tile((4, 32), strides=(4, 16)) for t in (x, y))
 
-    assert "independent dimensions of the grid: 0 and 1 of 2" in str(verify(made(tiles(4, 32), double, 2, 2)))
-    assert "independent dimensions of the grid: 0 of 2" in str(verify(made(lines, double, 2, 2)))
+    assert "dimensions 0 and 1 of the grid are independent" in str(verify(made(tiles(4, 32), double, 2, 2)))
+    found = str(verify(made(lines, double, 2, 2)))
+    assert "dimension 0 of the grid is independent" in found
+    assert "dimension 1 of the grid is not independent: programs apart in it meet in y, with x of (131, 131)" in found
 
 
 def test_how_often_elements_are_read():
@@ -185,7 +205,42 @@ def test_how_often_elements_are_read():
         y = x * ntl.sum(b)
 
     found = str(verify(made(arrangement, weighted, 1, 1, 1), (64,), (5,), (64,)))
-    assert "each element of x is read by 1 program\n" in found and "each element of b is read by 8 programs" in found
+    assert "each element of x is read by 1 program, whatever the sizes\n" in found
+    assert re.search(r"each element of b is read by \(.*_size_0 \+ 7\) // 8 programs, whatever the sizes", found)
+
+
+def test_pointers():
+    """Their places are distances from the first element."""
+
+    def copied(x, y):
+        i = x.offsets(0)
+        ntl.store(y.source.data_ptr() + i, x, mask=i < y.source.shape[0])
+
+    def unmasked(x, y):
+        ntl.store(y.source.data_ptr() + x.offsets(0), x)
+
+    assert verify(made(tiles(32), copied, 1, 1)), str(verify(made(tiles(32), copied, 1, 1)))
+    found = verify(made(tiles(32), unmasked, 1, 1))
+    refuted = [(each.claim, each.reason) for each in found.findings if each.verdict == "refuted"]
+    assert refuted == [
+        (claims.INSIDE, "program (4), lane (3) stores to y[131], with x of (131,) and y of (131,)"),
+    ]
+    plane = made(lambda x, y: (x.tile((32,)), y.tile((-1, -1)).expand((x.tile((32,)).shape[0], -1))), copied, 1, 2)
+    assert verify(plane, (6,), (3, 4)).verdict != "proved"
+
+
+def test_an_example_is_run(monkeypatch):
+    """What is counted and no run shows is not called refuted."""
+    kernel = made(lap, double, 1, 1)
+    each = subject(kernel, [(100,), (100,)], {}, machine.H200)
+    pair = (((0,), True), ((1,), True))
+    assert witness.is_shown(each, "y", witness.Example("", (16,), pair))
+    assert witness.is_shown(each, "y", witness.Example("", None, pair))
+    assert not witness.is_shown(each, "y", witness.Example("", (15,), pair))
+    assert not witness.is_shown(each, "y", witness.Example("", (16,)))
+    monkeypatch.setattr(claims, "is_shown", lambda *_: False)
+    found = verify(kernel, (100,), (100,))
+    assert found.verdict == "not decided" and "so it is counted, but no run showed it" in str(found)
 
 
 def test_made_and_verified():
@@ -241,7 +296,7 @@ def test_tensors_and_shapes_alike():
 def test_steps_that_do_not_partition():
     def last(tensor):
         assert isinstance(tensor.arrangement, Arrangement)
-        return steps.partitions(tensor.arrangement.steps[-1])
+        return partitions(tensor.arrangement.steps[-1])
 
     kept = (
         lambda x: x.tile((2, 3)), lambda x: x.permute((1, 0)), lambda x: x.flatten(), lambda x: x.unsqueeze(0),
