@@ -68,6 +68,12 @@ class Footprints:
             self._asked[a, b] = self._flat(self._sites_of(a, b))
         return self._asked[a, b].answer(values) is None
 
+    def between(self, a: str, b: str, distance: int) -> Question:
+        """Ask of two parameters that share memory: the first element of one lies so many after that of the other."""
+        flat = (self.memories[site.parameter].flat(site) for site in self._sites_of(a, b))
+        moved = (replace(each, place=(each.place[0] + distance,)) if each.parameter == a else each for each in flat)
+        return Question("", tuple(moved), self.space, self.facts)
+
     def read_again(self, a: str, b: str, values: Mapping[str, int]) -> tuple[Site, Site] | None:
         """Find a store to one parameter, and a load of the other that reads the same element after it."""
         if (a, b) not in self._later:

@@ -98,7 +98,7 @@ def check_memory(definition: KernelDefinition, args: Sequence[Any], separate: tu
     for pair, distance in near(args, separate):
         output, other = args[pair.output], args[pair.other]
         is_in_place = distance == 0 and output.itemsize == other.itemsize
-        if not (is_in_place and pair.may_be_in_place) and _share(output, other):
+        if not (is_in_place and pair.may_be_in_place) and are_shared(output, other):
             parameter, name = definition.parameters[pair.output], definition.parameters[pair.other].name
             what = f"is written to, and shares memory with elements of `{name}` that other programs may touch"
             remedy = "pass a tensor with memory of its own, say `.clone()`, or the same elements in the same tiles"
@@ -132,7 +132,7 @@ def _span(value: Any) -> int:
     return (last + 1) * value.itemsize
 
 
-def _share(a: torch.Tensor, b: torch.Tensor) -> bool:
+def are_shared(a: torch.Tensor, b: torch.Tensor) -> bool:
     """Tell whether a byte is in both; False where that takes too long to find out."""
     import numpy
 

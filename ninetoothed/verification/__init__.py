@@ -19,8 +19,10 @@ def verify(kernel: Any, *args: Any, **kwargs: Any) -> Verification:
     class (the same types, constants and block sizes, and what is known of strides and multiples). Without any, it is
     for contiguous tensors of whatever sizes.
 
-    Each claim is "proved", "refuted" by an example that was counted, or "not decided": of places that are loaded, and
-    of what neither a proof nor counting answers. `str` of the result is a table, `bool` whether all is proved.
+    Each claim is "proved", "refuted" by an example that was counted and whose programs were run on the CPU, or "not
+    decided": of places that are loaded, and of what neither a proof nor counting answers. Of tensors that share memory
+    it says, too, whether a program touches what another stores. Notes tell which dimensions of the grid are
+    independent, and how many programs read an element. `str` of the result is a table, `bool` whether all is proved.
 
     Raises `ArgumentTypeError` for what is no kernel, `ArgumentError` where a call must tell more than sizes (constexpr
     parameters), and what the call would raise.

@@ -16,12 +16,13 @@ from ninetoothed.runtime.selection import machine
 from ninetoothed.verification.counting import Touch
 from ninetoothed.verification.coverage import are_covered
 from ninetoothed.verification.findings import Finding, Verification
-from ninetoothed.verification.notes import counted, independent, reads, text_of
+from ninetoothed.verification.notes import counted, independent, line_of, reads, shapes_of, text_of, who
+from ninetoothed.verification.sharing import shared
 from ninetoothed.verification.subject import Subject, examples, subject
-from ninetoothed.verification.witness import Example, is_shown
-from ninetoothed.wording import listed, reworded
+from ninetoothed.verification.witness import Counterexample, Seen, is_shown
+from ninetoothed.wording import reworded
 
-Refute = Callable[[str, Subject], Example | None]
+Refute = Callable[[str, Subject], Counterexample | None]
 ONCE = "no element is written by two programs or lanes"
 EVERYWHERE = "every element is written"
 INSIDE = "nothing is touched out of bounds"
@@ -35,6 +36,7 @@ def verify(kernel: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Verif
     subjects = [subject(kernel, args, kwargs, gpu)] if args else list(_subjects(kernel, kwargs, gpu))
     first, definition = subjects[0], kernel.definition
     findings = [finding for name in first.shapes for finding in _findings(name, subjects)]
+    findings += shared(first)
     changed = () if first.footprints is None else sorted(first.footprints.changed)
     findings += [Finding(name, INSIDE, "not decided", FOLLOWED) for name in changed]
     blocks = ", ".join(f"{name} = {value}" for name, value in first.blocks.items())
@@ -98,18 +100,18 @@ def _answered(
         example = refute(name, each)
         if example is None:
             continue
-        reason = f"{example.text}, with {_shapes(each)}"
-        if is_shown(each, name, example):
+        reason = f"{example.text}, with {shapes_of(each)}"
+        if is_shown(each, example):
             return Finding(name, claim, "refuted", reason, _cause(each, name, sites[0]))
         open = f"{reason}: so it is counted, but no run showed it"
-    return Finding(name, claim, "not decided", open, _line(sites[0]))
+    return Finding(name, claim, "not decided", open, line_of(sites[0]))
 
 
 def _cause(subject: Subject, name: str, site: Site) -> str:
     """Name the first meta-operation after which not every element is held once; else the line of an access."""
     steps = subject.parameter(name).arrangement.steps
     step = next((each for each in steps if not partitions(each)), None)
-    return f"by `{step.operation}`: {step.line}" if step is not None and step.line else _line(site)
+    return f"by `{step.operation}`: {step.line}" if step is not None and step.line else line_of(site)
 
 
 def _open(sites: Sequence[Site]) -> str:
@@ -159,33 +161,33 @@ def _of_any_value(stores: Sequence[Site], space: Space, facts: Facts) -> Questio
     return Question(stores[0].parameter, tuple(sites), space, facts)
 
 
-def _outside(name: str, subject: Subject) -> Example | None:
+def _outside(name: str, subject: Subject) -> Counterexample | None:
     for are_stores in (True, False):
         counts = counted(name, subject, subject.sites(name, are_stores))
         if counts is not None and counts.outside is not None:
             touch, does = counts.outside, "stores to" if are_stores else "reads"
-            text = f"{_who(touch)} {does} {_element(name, subject, touch.element)}"
-            return Example(text, touch.element, ((touch.program, are_stores),))
+            text = f"{who(touch)} {does} {_element(name, subject, touch.element)}"
+            return Counterexample(text, (Seen(name, touch.program, are_stores, touch.element),))
     return None
 
 
-def _twice(name: str, subject: Subject) -> Example | None:
+def _twice(name: str, subject: Subject) -> Counterexample | None:
     stores = subject.sites(name, True)
     counts = counted(name, subject, stores)
     if counts is not None and counts.twice is not None:
         first, second = counts.twice
-        text = f"{_who(first)} and {_who(second)} both store to {_element(name, subject, first.element)}"
-        return Example(text, first.element, ((first.program, True), (second.program, True)))
+        text = f"{who(first)} and {who(second)} both store to {_element(name, subject, first.element)}"
+        return Counterexample(text, tuple(Seen(name, each.program, True, each.element) for each in (first, second)))
     verdict = _of_any_value(stores, subject.space(name), Facts()).answer(subject.values)
     return None if verdict is None or verdict.clash is None else _met(name, subject, verdict.clash)
 
 
-def _missing(name: str, subject: Subject) -> Example | None:
+def _missing(name: str, subject: Subject) -> Counterexample | None:
     counts = counted(name, subject, subject.sites(name, True))
     if counts is None or counts.programs.all() or not subject.is_dense(name, subject.values):
         return None
     index = tuple(int(each[0]) for each in (counts.programs == 0).nonzero())
-    return Example(f"no program stores to {_element(name, subject, index)}", index)
+    return Counterexample(f"no program stores to {_element(name, subject, index)}", missing=(name, index))
 
 
 def _alone(name: str, subjects: Sequence[Subject]) -> Finding:
@@ -196,7 +198,7 @@ def _alone(name: str, subjects: Sequence[Subject]) -> Finding:
     return _answered(name, ALONE, is_proved, subjects, _race, subjects[0].sites(name, True))
 
 
-def _race(name: str, subject: Subject) -> Example | None:
+def _race(name: str, subject: Subject) -> Counterexample | None:
     questions = () if subject.footprints is None else subject.footprints.questions
     for question in questions:
         verdict = question.answer(subject.values) if question.parameter == name else None
@@ -205,16 +207,12 @@ def _race(name: str, subject: Subject) -> Example | None:
     return None
 
 
-def _met(name: str, subject: Subject, clash: Clash) -> Example:
+def _met(name: str, subject: Subject, clash: Clash) -> Counterexample:
     first, second = (Touch((), *each) for each in zip(clash.programs, clash.lanes, strict=True))
     where = f"an element of {name}" if clash.element is None else _element(name, subject, clash.element)
-    touches = tuple((program, site.is_store) for program, site in zip(clash.programs, clash.sites, strict=True))
-    return Example(f"{_who(first)} and {_who(second)} meet at {where}", clash.element, touches)
-
-
-def _who(touch: Touch) -> str:
-    lane = f", lane ({text_of(touch.lane)})" if touch.lane else ""
-    return f"program ({text_of(touch.program)}){lane}"
+    pairs = zip(clash.programs, clash.sites, strict=True)
+    touches = tuple(Seen(name, program, site.is_store, clash.element) for program, site in pairs)
+    return Counterexample(f"{who(first)} and {who(second)} meet at {where}", touches)
 
 
 def _element(name: str, subject: Subject, element: Sequence[int]) -> str:
@@ -223,11 +221,3 @@ def _element(name: str, subject: Subject, element: Sequence[int]) -> str:
     if len(element) == len(shape):
         return f"{name}[{text_of(element)}]"
     return f"element {element[0]} after the first of {name}"
-
-
-def _shapes(subject: Subject) -> str:
-    return listed([f"{name} of {shape}" for name, shape in subject.shapes.items()])
-
-
-def _line(site: Site) -> str:
-    return "" if site.location is None else f"{site.location}: {site.location.text.strip()}"

@@ -58,7 +58,8 @@ def count(sites: Sequence[Site], space: Space, sizes: Sequence[Expr], values: Ma
     """Count all touches of some sites; None where a run decides on them, or where they are too many."""
     numbers = {name: value for name, value in values.items() if name not in space.axes}
     shape = tuple(int(size.evaluate(numbers)) for size in sizes)
-    space, left, tables, points = space.with_numbers(numbers), _MOST, [], []
+    space, left, tables = space.with_numbers(numbers), _MOST, list[Array]()
+    points: list[Mapping[str, Array]] = []
     for site in sites:
         found = None if site.conditions or site.is_pointed else _points(site, space, numbers, left)
         if found is None:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from ninetoothed.expr import Expr, const
 from ninetoothed.races.question import Question
 from ninetoothed.races.site import Site
-from ninetoothed.verification.counting import Counts, count
+from ninetoothed.verification.counting import Counts, Touch, count
 from ninetoothed.verification.coverage import are_covered
 from ninetoothed.verification.subject import Subject
 from ninetoothed.wording import listed
@@ -67,8 +67,7 @@ def _meeting(number: int, subjects: Sequence[Subject]) -> str:
             sites = [site for are_stores in (True, False) for site in each.sites(name, are_stores)]
             counts = counted(name, each, sites)
             if counts is not None and not counts.apart[number]:
-                shapes = listed([f"{key} of {shape}" for key, shape in each.shapes.items()])
-                return f"not independent: programs apart in it meet in {name}, with {shapes}"
+                return f"not independent: programs apart in it meet in {name}, with {shapes_of(each)}"
     return "not proved to be independent"
 
 
@@ -114,3 +113,19 @@ def _readers(name: str, subject: Subject) -> str:
 def text_of(numbers: Sequence[int]) -> str:
     """Write indices."""
     return ", ".join(map(str, numbers))
+
+
+def who(touch: Touch) -> str:
+    """Name the program and the lane of a touch."""
+    lane = f", lane ({text_of(touch.lane)})" if touch.lane else ""
+    return f"program ({text_of(touch.program)}){lane}"
+
+
+def shapes_of(subject: Subject) -> str:
+    """Name the shapes of a call."""
+    return listed([f"{name} of {shape}" for name, shape in subject.shapes.items()])
+
+
+def line_of(site: Site) -> str:
+    """Show the user's line of an access."""
+    return "" if site.location is None else f"{site.location}: {site.location.text.strip()}"

@@ -23,29 +23,39 @@ Program = tuple[int, ...]
 
 
 @dataclass(frozen=True)
-class Example:
-    """A counterexample: a sentence, and what a run must show.
+class Seen:
+    """A touch that a run must show: of an element of a parameter, by a program.
 
-    element: its indices, or of a pointer its distance from the first; None where a run decides on it. touches: the
-    programs that touch it, each with whether it stores; without any, no program at all may store to it.
+    element: its indices, or of a pointer its distance from the first; None where a run decides on it.
+    """
+
+    parameter: str
+    program: Program
+    is_store: bool
+    element: tuple[int, ...] | None
+
+
+@dataclass(frozen=True)
+class Counterexample:
+    """A counterexample: a sentence, and the touches that a run must show.
+
+    missing: the parameter and the element to which no program stores, where that is what it says.
     """
 
     text: str
-    element: tuple[int, ...] | None
-    touches: tuple[tuple[Program, bool], ...] = ()
+    touches: tuple[Seen, ...] = ()
+    missing: tuple[str, tuple[int, ...]] | None = None
 
 
 class _GivenUp(BaseException):  # no `Exception`, which the evaluator would explain
     """Ends a run that takes too long."""
 
 
-def is_shown(subject: Subject, name: str, example: Example) -> bool:
+def is_shown(subject: Subject, example: Counterexample) -> bool:
     """Run the programs of an example, on memory of their own, and tell whether they touch what it says."""
     arguments = {key: _copied(value) for key, value in subject.arguments.items()}
-    memory = arguments[name]
-    wanted = None if example.element is None else _offset(memory, example.element)
-    touched = _Touched(name)
-    programs = {program for program, _ in example.touches} or None
+    touched = _Touched()
+    programs = {each.program for each in example.touches} or None
     target = passes.run(subject.program, passes.CPU, passes=passes.PORTABLE).program
     is_complete = True
     try:
@@ -53,23 +63,43 @@ def is_shown(subject: Subject, name: str, example: Example) -> bool:
             prepare(target)(arguments, subject.values, touched, programs)
     except (NineToothedError, _GivenUp):
         is_complete = False  # a place out of bounds is an error, and seen before
-    found = touched.found
-    if not example.touches:
-        stored = (counts for (_, is_store), counts in found.items() if is_store)
-        return is_complete and not any(counts[wanted] for counts in stored)
-    needed = Counter(example.touches)
-    places = set(found.get(example.touches[0], ())) if wanted is None else {wanted}
-    none = Counter[int]()
-    return any(all(found.get(touch, none)[at] >= times for touch, times in needed.items()) for at in places)
+    if example.missing is not None:
+        name, element = example.missing
+        place = _offset(arguments[name], element)
+        return is_complete and not any(touched.of(name, program, True)[place] for program in touched.programs)
+    return _are_met(example.touches, arguments, touched)
+
+
+def _are_met(touches: tuple[Seen, ...], arguments: dict[str, Any], touched: _Touched) -> bool:
+    """Tell whether there were such touches, each as often as it is named; of no element in particular, of one alike."""
+    named: Counter[Seen] = Counter(touches)
+    places: set[int] | None = None
+    for each, times in named.items():
+        counts = touched.of(each.parameter, each.program, each.is_store)
+        if each.element is None:
+            own = {place for place, count in counts.items() if count >= times}
+            places = own if places is None else places & own
+        elif counts[_offset(arguments[each.parameter], each.element)] < times:
+            return False
+    return places is None or bool(places)
 
 
 class _Touched(Watcher):
-    """Count what each program touches of a parameter, by the distance from its first element."""
+    """Count what each program touches of each parameter, by the distance from its first element."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self._name, self._left = name, _OPERATIONS
-        self.found: dict[tuple[Program, bool], Counter[int]] = {}
+        self._left = _OPERATIONS
+        self._found: dict[tuple[str, Program, bool], Counter[int]] = {}
+
+    @property
+    def programs(self) -> set[Program]:
+        """The programs that ran, and touched something."""
+        return {program for _, program, _ in self._found}
+
+    def of(self, name: str, program: Program, is_store: bool) -> Counter[int]:
+        """Return how often a program loaded each element of a parameter, or stored to it."""
+        return self._found.get((name, program, is_store), Counter())
 
     def begins(self, programs: ProgramSlice, operation: ir.Operation) -> None:
         """Note what an operation will touch."""
@@ -77,23 +107,21 @@ class _Touched(Watcher):
         if self._left < 0:
             raise _GivenUp
         if isinstance(operation, ir.Load | ir.Store):
-            if operation.access.parameter == self._name:
-                places = offsets(programs, operation)
-                self._note(programs, isinstance(operation, ir.Store), places[places >= 0])
+            places = offsets(programs, operation)
+            self._note(programs, operation.access.parameter, isinstance(operation, ir.Store), places[places >= 0])
         elif isinstance(operation, ir.Apply) and operation.primitive.effect in (Effect.READS, Effect.WRITES):
             is_store = operation.primitive.effect is Effect.WRITES
             pointers, *rest = operation.operands
-            if isinstance(pointers.type.dtype, PointerType) and pointers.type.dtype.parameter == self._name:
-                places, masks = programs.tile(pointers), rest[1:] if is_store else rest
-                inside = programs.tile(masks[0]).bool() if masks else torch.ones((), dtype=torch.bool)
-                self._note(programs, is_store, places[inside.expand_as(places)])
+            assert isinstance(pointers.type.dtype, PointerType)
+            places, masks = programs.tile(pointers), rest[1:] if is_store else rest
+            inside = programs.tile(masks[0]).bool() if masks else torch.ones((), dtype=torch.bool)
+            self._note(programs, pointers.type.dtype.parameter, is_store, places[inside.expand_as(places)])
 
     def ends(self, programs: ProgramSlice, operation: ir.Operation) -> None:
         """Follow no overhang: nothing is shown."""
 
-    def _note(self, programs: ProgramSlice, is_store: bool, places: torch.Tensor) -> None:
-        counts = self.found.setdefault((programs.starts, is_store), Counter())
-        counts.update(places.flatten().tolist())
+    def _note(self, programs: ProgramSlice, name: str, is_store: bool, places: torch.Tensor) -> None:
+        self._found.setdefault((name, programs.starts, is_store), Counter()).update(places.flatten().tolist())
 
 
 def _copied(value: Any) -> Any:
@@ -101,8 +129,8 @@ def _copied(value: Any) -> Any:
     if not isinstance(value, torch.Tensor) or not value.dim():
         return value
     extent = sum((size - 1) * stride for size, stride in zip(value.shape, value.stride(), strict=True)) + 1
-    flat = torch.ones(max(extent, 0) if value.numel() else 0, dtype=value.dtype)
-    made = flat.as_strided(value.shape, value.stride())
+    flat = torch.zeros(extent * value.itemsize if value.numel() else 0, dtype=torch.uint8)
+    made = flat.view(value.dtype).as_strided(value.shape, value.stride())
     if not value.is_floating_point() and all(value.stride()):
         made.copy_(value)
     return made

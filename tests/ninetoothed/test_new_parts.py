@@ -151,6 +151,7 @@ MORE = (
         '        case "flatten":\n            start, end = step.arguments\n            return',
         FOLLOWED,
     ),
+    ("ninetoothed/arrangement/metaops.py", '"flatten" | "ravel":', '"flatten" | "reverse" | "ravel":'),
     ("ninetoothed/runtime/selection/machine.py", "A100, H100, H200, B200, *_", "A100, H100, H200, H20, B200, *_"),
 )
 PROGRAM = """
@@ -160,6 +161,7 @@ import ninetoothed
 import ninetoothed.language as ntl
 from benchmarks.types.rows import rows
 from ninetoothed import Tensor
+from ninetoothed.arrangement.metaops import partitions
 from ninetoothed.runtime import hosts
 
 
@@ -195,6 +197,7 @@ def application(x, y):
     y = ntl.trunc(ntl.maximum(x, x))
 
 
+assert partitions(Tensor(2).reverse().arrangement.steps[-1])
 kernel = ninetoothed.make(arrangement, application, (Tensor(2), Tensor(2)))
 x, y = 3 * torch.randn(13, 11), torch.empty(11, 13)
 kernel(x, y)

@@ -229,15 +229,35 @@ def test_pointers():
     assert verify(plane, (6,), (3, 4)).verdict != "proved"
 
 
+def test_parameters_that_share_memory():
+    def shifted(x, y):
+        y = x.source[x.offsets(0) + 1]
+
+    x = torch.zeros(100)
+    found = verify(made(tiles(32), shifted, 1, 1), x, x)
+    assert [each.claim for each in found.findings if each.verdict == "refuted"] == [
+        "no program touches what another stores to x, which shares its memory"
+    ]
+    assert "program (1), lane (0) stores to y[32], and program (0), lane (31) reads x[32]" in str(found)
+    assert verify(made(tiles(32), double, 1, 1), x, x) and verify(made(tiles(32), shifted, 1, 1), x, x.clone())
+    late = verify(made(tiles(32), double, 1, 1), x[:-1], x[1:])
+    assert "program (1), lane (0) stores to" not in str(late) and late.verdict == "refuted"
+    assert "program (0), lane (31) stores to y[31], and program (1), lane (0) reads x[32]" in str(late)
+    halves = torch.zeros(8, 20)
+    assert verify(made(tiles(4, 8), double, 2, 2), halves[:, :10], halves[:, 10:])
+
+
 def test_an_example_is_run(monkeypatch):
     """What is counted and no run shows is not called refuted."""
     kernel = made(lap, double, 1, 1)
     each = subject(kernel, [(100,), (100,)], {}, machine.H200)
-    pair = (((0,), True), ((1,), True))
-    assert witness.is_shown(each, "y", witness.Example("", (16,), pair))
-    assert witness.is_shown(each, "y", witness.Example("", None, pair))
-    assert not witness.is_shown(each, "y", witness.Example("", (15,), pair))
-    assert not witness.is_shown(each, "y", witness.Example("", (16,)))
+
+    def of(element):
+        return witness.Counterexample("", tuple(witness.Seen("y", program, True, element) for program in ((0,), (1,))))
+
+    assert witness.is_shown(each, of((16,))) and witness.is_shown(each, of(None))
+    assert not witness.is_shown(each, of((15,)))
+    assert not witness.is_shown(each, witness.Counterexample("", missing=("y", (16,))))
     monkeypatch.setattr(claims, "is_shown", lambda *_: False)
     found = verify(kernel, (100,), (100,))
     assert found.verdict == "not decided" and "so it is counted, but no run showed it" in str(found)
