@@ -8,6 +8,8 @@ import importlib
 import pathlib
 import types
 from dataclasses import dataclass
+from typing import Any
+from unittest import mock
 
 from ninetoothed.make import Kernel
 
@@ -87,6 +89,21 @@ class Example:
         """The access that `verify` cannot decide, and why; empty where all is proved."""
         return getattr(self.module, "DATA_DEPENDENT", "")
 
+    def first_calls(self) -> dict[Kernel, tuple[tuple[Any, ...], dict[str, Any]]]:
+        """Return the arguments and keywords of the first call of each kernel in the check, on the CPU."""
+        calls: dict[Kernel, tuple[tuple[Any, ...], dict[str, Any]]] = {}
+        called = Kernel.__call__
+
+        def recording(kernel: Kernel, *args: Any, **kwargs: Any) -> None:
+            calls.setdefault(kernel, (args, kwargs))
+            called(kernel, *args, **kwargs)
+
+        with mock.patch.object(Kernel, "__call__", recording):
+            for _ in self.module.check("cpu"):
+                if calls.keys() >= set(self.kernels.values()):
+                    break
+        return calls
+
     @property
     def in_triton(self) -> pathlib.Path | None:
         """The same kernel in Triton by hand, where there is one."""
@@ -102,5 +119,4 @@ def is_made(statement: ast.stmt) -> bool:
 
 def examples() -> list[Example]:
     """List the kernels by theme and name."""
-    found = [Example(path) for theme in THEMES for path in sorted((FOLDER / theme).glob("*.py"))]
-    return found
+    return [Example(path) for theme in THEMES for path in sorted((FOLDER / theme).glob("*.py"))]

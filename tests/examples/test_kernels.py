@@ -51,29 +51,15 @@ def test_right_in_the_interpreter(theme, tmp_path):
 
 def test_proved_for_all_sizes(example):
     """Or the file names the access that the data decide on, and no other is left open."""
-    found = [ninetoothed.verify(kernel, *args, **kwargs) for kernel, (args, kwargs) in first_calls(example).items()]
+    torch.manual_seed(0)
+    calls = example.first_calls()
+    assert calls.keys() == set(example.kernels.values()), "the check calls each kernel of the file"
+    found = [ninetoothed.verify(kernel, *args, **kwargs) for kernel, (args, kwargs) in calls.items()]
     assert found and all(each.verdict != "refuted" for each in found), "\n".join(map(str, found))
     left = {each.parameter for one in found for each in one.findings if each.verdict != "proved"}
     named = {name for name in left if f"`{name}`" in example.data_dependent}
     assert left == named, f"DATA_DEPENDENT names `parameter` and says why for each of {sorted(left - named)}:\n{found}"
     assert bool(left) == bool(example.data_dependent), "all is proved: take DATA_DEPENDENT away"
-
-
-def first_calls(example):
-    """`{kernel: (arguments, keywords)}` of its first call in a check on the CPU; there is one of each kernel."""
-    calls, called = {}, Kernel.__call__
-
-    def recording(kernel, *args, **kwargs):
-        calls.setdefault(kernel, (args, kwargs))
-        called(kernel, *args, **kwargs)
-
-    torch.manual_seed(0)
-    with mock.patch.object(Kernel, "__call__", recording):
-        for _ in example.module.check("cpu"):
-            if calls.keys() >= set(example.kernels.values()):
-                break
-    assert calls.keys() == set(example.kernels.values())
-    return calls
 
 
 def test_what_is_timed_has_one_shape(example):
@@ -114,6 +100,7 @@ def test_four_parts(example):
         assert {ast.unparse(call.func) for call in calls} <= BUILDERS
 
 
+# What may be called when a file is imported.
 BUILDERS = {
     "ninetoothed.make",
     "ninetoothed.fuse",

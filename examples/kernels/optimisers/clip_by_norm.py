@@ -39,7 +39,7 @@ def application(gradient, parts, largest, norm):
 
 
 squares = ninetoothed.make(squares_arrangement, squares_application, (Tensor(1), Tensor(1)), kernel_name="squares")
-tensors = (Tensor(1), Tensor(1), Tensor(0), Tensor(1))
+tensors = (Tensor(1), Tensor(1), Tensor(0), Tensor(shape=(1,)))
 kernel = ninetoothed.make(arrangement, application, tensors, kernel_name="clip_by_norm")
 
 

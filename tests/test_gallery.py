@@ -1,0 +1,36 @@
+"""docs/gallery.md and its pictures are what `python -m docs.gallery` writes today."""
+
+import json
+
+import pytest
+
+from benchmarks.gallery.files import examples
+from docs import gallery
+from docs.gallery_pictures import drawn
+
+
+def test_the_page_is_current():
+    assert gallery.FILE.read_text() == gallery.page(), "run `python -m docs.gallery`"
+
+
+def test_every_kernel_has_its_picture():
+    assert {path.stem for path in gallery.PICTURES.glob("*.svg")} == {each.name for each in examples()}
+
+
+# Those of the others are drawn in the same way: by their number, a few of every theme.
+@pytest.mark.parametrize("example", examples()[::5], ids=lambda each: each.name)
+def test_pictures_are_current(example):
+    assert (gallery.PICTURES / f"{example.name}.svg").read_text() == drawn(example), "run `python -m docs.gallery`"
+
+
+def test_times_are_shown_and_what_failed_is_told(tmp_path, monkeypatch):
+    own = examples()[0]
+    timed = {"arguments": ["float32 (8,)"], "milliseconds": {"ninetoothed": 0.5, "eager": 0.25}}
+    result = {"name": own.name, **timed, "errors": {"inductor": "Error: no"}}
+    record = {"date": "2026-01-02T03", "device": "a GPU", "torch": "2.11+cu", "triton": "3.6", "results": [result]}
+    (tmp_path / "gallery-a-gpu.json").write_text(json.dumps(record))
+    monkeypatch.setattr(gallery, "RESULTS", tmp_path)
+    text = gallery.page()
+    assert f"[{own.title}](#{gallery.anchor(own.title)}) | proved | 0.500 | 0.250 | 2.00 |" in text
+    assert "one a GPU, PyTorch 2.11, Triton 3.6, 2026-01-02" in text
+    assert "Timed with float32 (8,). Inductor failed: `Error: no`." in text and text.count("Not timed.") > 0
