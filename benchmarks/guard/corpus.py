@@ -174,11 +174,13 @@ def gradients(quick: bool) -> Iterator[Program]:
 
 
 def examples(quick: bool) -> Iterator[Program]:
-    """The kernels of the examples."""
-    from tests.examples import test_kernels
+    """The kernels of the examples, by the first call of each check."""
+    from benchmarks.gallery import files
+    from tests.examples import test_linear_cross_entropy
 
-    runs = [test_kernels.test_paged_attention]
-    runs += [lambda size=size: test_kernels.test_linear_cross_entropy(size) for size in ((35,) if quick else (35, 333))]
+    runs = [lambda check=each.module.check: next(check("cpu")) for each in files.examples()]
+    sizes = (35,) if quick else (35, 333)
+    runs += [lambda size=size: test_linear_cross_entropy.test_linear_cross_entropy(size) for size in sizes]
     for run in runs:
         yield from distinct("examples", caught_in(run), is_shipped=True)
 

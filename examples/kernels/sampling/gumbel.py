@@ -2,8 +2,8 @@
 
 output[i] = argmax over j of (x[i, j] / temperature - log(-log(u[i, j]))),  u uniform in [0, 1)
 
-The random numbers are made where they are used, of a seed and their place. Source: Gumbel, "Statistical theory of extreme
-values and some practical applications", 1954; Maddison, Tarlow and Minka, "A* sampling", 2014.
+The random numbers are made where they are used, of a seed and their place. Source: Gumbel, "Statistical theory of
+extreme values and some practical applications", 1954; Maddison, Tarlow and Minka, "A* sampling", 2014.
 """
 
 import torch

@@ -1,28 +1,16 @@
-"""Paged attention and the cross-entropy of a product, at odd sizes and strides, in their poisoned outputs."""
+"""The cross-entropy of a product, at odd sizes and strides, in a poisoned output."""
 
 import pytest
 import torch
 import torch.nn.functional as F
 
-from examples import linear_cross_entropy, paged_attention
+from examples import linear_cross_entropy
 from tests.conftest import DEVICE
 
 
 def strided(*shape):
     """A tensor of which no dimension is dense."""
     return torch.randn(*(2 * size for size in shape), device=DEVICE)[tuple(slice(None, None, 2) for _ in shape)]
-
-
-def test_paged_attention():
-    query, keys, values = strided(3, 2, 40), strided(11, 12, 2, 40), strided(11, 12, 2, 40)
-    table = torch.tensor([[4, 9, 9], [0, 10, 3], [7, 2, 5]], device=DEVICE)
-    length = torch.tensor([5, 13, 36], device=DEVICE)
-    output = torch.full((3, 2, 40), torch.nan, device=DEVICE)
-    paged_attention.kernel(query, keys, values, table, length, output)
-    for own, result, pages, count in zip(query.double(), output, table, length, strict=True):
-        k, v = (cache[pages].flatten(0, 1)[:count].double().transpose(0, 1) for cache in (keys, values))
-        expected = F.scaled_dot_product_attention(own[:, None], k, v)[:, 0]
-        torch.testing.assert_close(result.double(), expected, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("vocabulary", (35, 333))
