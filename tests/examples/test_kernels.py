@@ -49,6 +49,12 @@ def test_right_in_the_interpreter(theme, tmp_path):
     assert printed.split() == [each.name for each in own if not getattr(each.module, "NOT_INTERPRETED", "")]
 
 
+@needs_triton
+def test_those_in_triton_are_right_in_the_interpreter(tmp_path):
+    printed = interpreting.run_module(tmp_path, "tests.examples.interpret_examples", IN_TRITON)
+    assert printed.split() == [each.name for each in EXAMPLES.values() if each.in_triton]
+
+
 def test_proved_for_all_sizes(example):
     """Or the file names the access that the data decide on, and no other is left open."""
     torch.manual_seed(0)
