@@ -248,7 +248,6 @@ def test_results_are_let_go(name, context):
     """At once, and not when Python next looks for cycles: the graph that a result keeps does not keep the result."""
     # What a mode sees is recorded as a call of any arguments, not as a plain one.
     args = every.mapped(SAMPLES[name].args, lambda x: x.detach().clone().requires_grad_())
-    gc.collect()
     gc.disable()
     try:
         with context():
