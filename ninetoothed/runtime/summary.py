@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ninetoothed import ir
+from ninetoothed.expr import as_expr
+from ninetoothed.expr.sizes import evaluate
 from ninetoothed.runtime.compilation.compile import CompiledKernel
 from ninetoothed.runtime.selection.cost_model import bound_by, duration
 from ninetoothed.runtime.selection.machine import Machine
@@ -18,6 +20,7 @@ from ninetoothed.runtime.selection.products import estimated
 from ninetoothed.runtime.selection.ranking import rounded
 from ninetoothed.runtime.variants import Selection
 from ninetoothed.schedule import Schedule
+from ninetoothed.wording import reworded
 
 
 def lines(launcher: Any, selection: Selection, applied: Schedule, program: ir.Program, gpu: Machine) -> Iterator[str]:
@@ -31,8 +34,10 @@ def lines(launcher: Any, selection: Selection, applied: Schedule, program: ir.Pr
     for title, schedule in (("chosen", chosen), *(("next", each) for each in others)):
         plan = plans.get(_key(schedule))
         rows.append((title, str(applied if schedule is chosen else schedule), *_estimate(plan, first)))
-    widths = [max(len(row[column]) for row in rows) for column in range(5)]
-    for row in rows:
+    names = launcher.definition.given_names
+    told = [tuple(reworded(cell, names) for cell in row) for row in rows]
+    widths = [max(len(row[column]) for row in told) for column in range(5)]
+    for row in told:
         yield "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip()
     how = "measuring chose it" if is_measured else f"the formula for the {gpu.name} ranks it first"
     yield f"why: {how} of {len(ranked)} that fit; grid {' x '.join(map(str, selection.grid)) or 'one'}"
@@ -56,14 +61,47 @@ def _key(schedule: Schedule) -> Schedule:
     return replace(schedule, use_tma=frozenset())
 
 
+def microseconds(time: float) -> str:
+    """Write a time."""
+    return f"{time:.3g} us" if time < 1000 else f"{time:,.0f} us"
+
+
 def _estimate(plan: Plan | None, first: Plan | None) -> tuple[str, str, str]:
     if plan is None:
         return "not modelled", "-", "-"
     time, unit = duration(plan), plan.product.costs.unit
-    text = f"{time * unit * 1e6:.3g} us" if unit else f"{time:,.0f} cycles"
+    text = microseconds(time * unit * 1e6) if unit else f"{time:,.0f} cycles"
     same = first is not None and first is not plan and first.product.costs == plan.product.costs
     loses = f"{100 * (time / duration(first) - 1):.1f} %" if same and first is not None else "-"
     return text, bound_by(plan), loses
+
+
+@dataclass(frozen=True)
+class Times:
+    """Microseconds that a call is said to take: to move its tensors once, to multiply, and as the formula estimates.
+
+    The last two are None where the formula does not model it.
+    """
+
+    moving: float
+    multiplying: float | None
+    estimate: float | None
+
+    @property
+    def roofline(self) -> float:
+        """The least time: what bounds more."""
+        return max(self.moving, self.multiplying or 0.0)
+
+
+def times_of(definition: Any, program: ir.Program, selection: Selection, gpu: Machine) -> Times:
+    """Tell how long a call takes at least, and how long it is estimated to take."""
+    plan, moving = _plans(definition, selection, gpu).get(_key(selection.schedule)), least_time(program, selection, gpu)
+    if plan is None or not plan.product.costs.unit:
+        return Times(moving, None, None)
+    product, costs = plan.product, plan.product.costs
+    rate = costs.exact_rate if product.is_exact else costs.rate * 16 / product.bits / min(costs.wide, 1)
+    steps = plan.tiles * plan.area * product.depth / rate / gpu.multiprocessors
+    return Times(moving, steps * costs.unit * 1e6, duration(plan) * costs.unit * 1e6)
 
 
 def least_time(program: ir.Program, selection: Selection, gpu: Machine) -> float:
@@ -72,7 +110,7 @@ def least_time(program: ir.Program, selection: Selection, gpu: Machine) -> float
     known = selection.values
 
     def elements(parameter: ir.Parameter) -> int:
-        return math.prod(known.get(f"{parameter.name}_size_{d}", 1) for d in range(len(parameter.sizes)))
+        return math.prod(evaluate(as_expr(size), known) for size in parameter.sizes)
 
     return sum(elements(each) * each.dtype.bits / 8 for each in tensors) / gpu.bandwidth * 1e6
 

@@ -1,4 +1,4 @@
-"""Measure a call on a GPU, beside the least time that memory allows."""
+"""Measure a call on a GPU, beside the roofline and what the formula estimates."""
 
 from __future__ import annotations
 
@@ -14,21 +14,23 @@ from ninetoothed.errors import UnsupportedError
 from ninetoothed.runtime.dispatch import launcher_of
 from ninetoothed.runtime.selection import machine
 from ninetoothed.runtime.selection.measuring import one_launch, preserved
-from ninetoothed.runtime.summary import least_time
+from ninetoothed.runtime.summary import microseconds, times_of
 
 _ROUNDS = 50
 
 
 @dataclass(frozen=True)
 class Profile:
-    """The times of a call in microseconds: measured (the median), and the least that memory allows.
+    """The times of a call in microseconds.
 
-    explanation: what was chosen, with its estimate, as `kernel.explain` tells it.
+    times: those measured. least: the roofline, what moving the tensors once and multiplying take at least. estimate:
+    of the formula; None where it models nothing. explanation: what was chosen, as `kernel.explain` tells it.
     """
 
     name: str
     times: tuple[float, ...]
     least: float
+    estimate: float | None
     explanation: str
 
     @property
@@ -37,13 +39,15 @@ class Profile:
         return statistics.median(self.times)
 
     def __str__(self) -> str:
-        part = f"{100 * self.least / self.median:.0f} % of what memory allows, which is {self.least:.3g} us"
-        return f"{self.name}: {self.median:.3g} us (median of {len(self.times)}), {part}\n\n{self.explanation}"
+        part = f"{100 * self.least / self.median:.0f} % of the roofline, which is {microseconds(self.least)}"
+        guess = "" if self.estimate is None else f", estimated {microseconds(self.estimate)}"
+        time = f"{microseconds(self.median)} (median of {len(self.times)}){guess}"
+        return f"{self.name}: {time}, {part}\n\n{self.explanation}"
 
     __repr__ = __str__
 
     def plot(self, path: str) -> None:
-        """Draw the measured times and the bound of memory by matplotlib, to a file."""
+        """Draw the measured times, the estimate and the roofline by matplotlib, to a file."""
         try:
             from matplotlib.figure import Figure
         except ModuleNotFoundError as error:
@@ -53,7 +57,9 @@ class Profile:
         figure = Figure(figsize=(6, 3.5), layout="constrained")
         axes = figure.add_subplot(title=self.name, xlabel="round", ylabel="us")
         axes.plot(self.times, ".", label="measured")
-        axes.axhline(self.least, color="grey", label="memory allows")
+        axes.axhline(self.least, color="grey", label="roofline")
+        if self.estimate is not None:
+            axes.axhline(self.estimate, color="tab:orange", linestyle="--", label="estimate")
         axes.set_ylim(bottom=0)
         axes.legend()
         figure.savefig(path)
@@ -72,5 +78,6 @@ def profile(
         times = tuple((clock or one_launch)(lambda: kernel(*args, **kwargs)) for _ in range(_ROUNDS))
     text = kernel.explain(*args, **kwargs)
     variant = launcher_of(kernel).trace(args, dict(kwargs))
-    least = least_time(variant.program, variant.selection, machine.current() or machine.H200)
-    return Profile(kernel.definition.name, times, least, str(text))
+    gpu = machine.current() or machine.H200
+    known = times_of(kernel.definition, variant.program, variant.selection, gpu)
+    return Profile(kernel.definition.name, times, known.roofline, known.estimate, str(text))

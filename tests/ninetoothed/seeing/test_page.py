@@ -64,10 +64,14 @@ def test_the_page_needs_nothing_else(tmp_path):
 @pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium")
 def test_the_page_in_a_browser(tmp_path):
     path = kernel().show(*call()).save(tmp_path / "page.html")
-    script = "<script>document.dispatchEvent(new KeyboardEvent('keydown', {key: 'ArrowRight'}))</script></body>"
-    path.write_text(path.read_text().replace("</body>", script))
+    # From the second program, by the slider to the third, by the keyboard to the last.
+    slide = (
+        "const slider = document.getElementById('program'); slider.value = 2; slider.dispatchEvent(new Event('input'))"
+    )
+    key = "document.dispatchEvent(new KeyboardEvent('keydown', {key: 'ArrowRight'}))"
+    path.write_text(path.read_text().replace("</body>", f"<script>{slide}; {key}</script></body>"))
     options = ["--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path}/profile", "--dump-dom"]
-    done = subprocess.run([CHROMIUM, *options, f"{path.as_uri()}#2,0"], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([CHROMIUM, *options, f"{path.as_uri()}#1,0"], capture_output=True, text=True, timeout=120)
     page = done.stdout
     assert '<span id="at">(1, 1)</span>' in page, done.stderr[-2000:]
     assert page.count('class="cell held') + page.count('class="cell shared held') == 2 + 2 + 2

@@ -1,17 +1,24 @@
 """`kernel.profile`: its error without a GPU, and its text and plot by a clock of the test's own."""
 
+import re
+
 import pytest
 import torch
 
 import ninetoothed
 from ninetoothed import Tensor, UnsupportedError
-from ninetoothed.seeing.profile import profile
+from ninetoothed.runtime.dispatch import launcher_of
+from ninetoothed.runtime.selection import machine
+from ninetoothed.runtime.summary import times_of
+from ninetoothed.seeing.profile import Profile, profile
+from ninetoothed_ops.kernels import mm
+
+
+def copy(x, y):
+    y = x
 
 
 def kernel():
-    def copy(x, y):
-        y = x
-
     return ninetoothed.make(lambda x, y: (x.tile((64,)), y.tile((64,))), copy, (Tensor(1), Tensor(1)))
 
 
@@ -25,7 +32,28 @@ def test_text_and_plot(tmp_path, capsys):
     found = profile(kernel(), (x, y), {}, lambda run: run() or 4.0)
     assert found.median == 4.0 and bool((y == 0).all()) and "measuring" in capsys.readouterr().err
     assert str(found).startswith("copy: 4 us (median of 50)") and "chosen" in str(found)
-    assert found.least == pytest.approx(8000 / 4.8e6)
+    assert found.least == pytest.approx(8000 / 4.8e6) and found.estimate is None and "% of the roofline" in str(found)
     pytest.importorskip("matplotlib", reason="plots need matplotlib")
     found.plot(tmp_path / "times.png")
     assert (tmp_path / "times.png").stat().st_size > 1000
+
+
+def test_a_product_beside_its_estimate(tmp_path):
+    """That of 4096^3 in float16 takes some 180 us on an H200; memory alone would allow a tenth."""
+    kernel = mm.make()
+    variant = launcher_of(kernel).trace((torch.empty(4096, 4096, dtype=torch.float16),) * 3, {}, machine.H200)
+    found = times_of(kernel.definition, variant.program, variant.selection, machine.H200)
+    assert found.moving == pytest.approx(3 * 2 * 4096**2 / 4.8e6)
+    assert found.moving < found.roofline == found.multiplying <= found.estimate < 220
+    profile = Profile("mm", (200.0,) * 3, found.roofline, found.estimate, "")
+    assert re.match(r"mm: 200 us \(median of 3\), estimated 1\d\d us, \d\d % of the roofline", str(profile))
+    pytest.importorskip("matplotlib", reason="plots need matplotlib")
+    profile.plot(tmp_path / "times.svg")
+    assert "stroke-dasharray" in (tmp_path / "times.svg").read_text()
+
+
+def test_tensors_of_one_size_are_all_counted():
+    """Their sizes go by the names of one."""
+    one = Tensor(1)
+    kernel = ninetoothed.make(lambda x, y: (x.tile((64,)), y.tile((64,))), copy, (one, one))
+    assert "take 0.00167 us to move" in kernel.explain(torch.empty(1000), torch.empty(1000), gpu="h200")
