@@ -86,8 +86,8 @@ class ProductCosts:
 
 # Fitted to some 2600 timed launches of 115 products on an H200, of which the pick is on average within 2 % of the
 # fastest. Subtiles came later: they are estimated with the same numbers, and were timed at a dozen sizes. Its cycles
-# are some of an H200 that multiplies, at 1.7 GHz: so its products from 1024^3 to 8192^3 take what is estimated, to within
-# 8 %, but that of 1536^3, 18 us and not 22.
+# are some of an H200 that multiplies, at 1.7 GHz: so its products from 1024^3 to 8192^3 take what is estimated, to
+# within 8 %, but that of 1536^3, 18 us and not 22.
 _HOPPER_HALVES = ProductCosts(
     unit=1 / 1.7e9,
     rate=1600,
