@@ -167,7 +167,7 @@ def hits(name):
     replayed = ReplayedFunction(op.allocate, op.launch)
     for _ in range(4):
         replayed(*args)
-    plan = replayed._calls.find(args, ())
+    plan = replayed.calls.find(args, ())
     text, closure = call_cache.guarded(args, (), None, plan), closure_of(args, (), plan)
     assert text(args, ()).shape == closure(args, ()).shape
     return {"text": lambda: text(args, ()), "closures": lambda: closure(args, ()), "call": lambda: replayed(*args)}

@@ -23,10 +23,12 @@ def functions(task, args):
 
 
 def ours(task):
-    """Our operator, which lays out what it convolves as PyTorch does, whatever the filter's layout."""
-    operator = getattr(torch.ops.ninetoothed, task.name)
+    """Our function, or operator; a convolution is laid out as PyTorch lays it out, whatever the filter's layout."""
+    import ninetoothed_ops
 
-    return functools.partial(operator, like_input=True) if task.name == "conv2d" else operator
+    if task.name == "conv2d":
+        return functools.partial(torch.ops.ninetoothed.conv2d, like_input=True)
+    return getattr(ninetoothed_ops, task.name, None) or getattr(torch.ops.ninetoothed, task.name)
 
 
 def twin(task):

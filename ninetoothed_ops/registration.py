@@ -24,6 +24,7 @@ before must not be called any more. Without `backward` or `recorded`, a result t
 import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -34,6 +35,7 @@ from ninetoothed.runtime.private import FunctionSchema, OpOverload
 
 from .autocast import cast_first, cast_where_enabled, uncast
 from .autograd import in_reverse, no_backward, tensors_among
+from .direct import direct
 from .recording import Gradient
 from .schemas import check_parameters, parsed_schema, parted, written
 
@@ -103,8 +105,10 @@ def register(
     return operator
 
 
-def of_file(signature: str, names: Mapping[str, Any], suffix: str = "", **options: Any) -> OpOverload:
+def of_file(signature: str, names: Mapping[str, Any], suffix: str = "", **options: Any) -> Callable:
     """Register `ninetoothed::` and the signature by the functions of a file: its `allocate`, its `launch` and others.
+
+    Return the function that calls it (`direct`).
 
     names: the file's, in which they have those of `register`'s parameters. Where a file has several operators, they end
     in a `suffix`, unless both have the same. All are replayed. A gradient that has no `setup_context` finds the tensors
@@ -116,7 +120,13 @@ def of_file(signature: str, names: Mapping[str, Any], suffix: str = "", **option
     if "backward" in given:
         given.setdefault("setup_context", _keeping(schema))
 
-    return register(schema, replay=True, **given)
+    operator = register(schema, replay=True, **given)
+    functions = OPERATORS[operator.name()]
+    # A function of lists of tensors gets them flat, and one that writes to arguments counts their versions.
+    if functions.flatten is not None or functions.written:
+        return operator
+
+    return direct(operator, parsed_schema(schema), functions.replayed)
 
 
 def _keeping(schema: str) -> Callable:
@@ -148,6 +158,11 @@ class Functions:
         else:
             check_parameters(schema, ("flatten", self.flatten))
 
+    @cached_property
+    def replayed(self) -> ReplayedFunction:
+        """The function that remembers what its calls on CUDA launch."""
+        return ReplayedFunction(self.allocate, self.launch)
+
     @property
     def fake(self) -> Callable:
         """The function that runs on fake and meta tensors."""
@@ -163,7 +178,7 @@ class Functions:
             launch(output, *args, **kwargs)
             return output
 
-        on_cuda = ReplayedFunction(allocate, launch) if self.replay else forward
+        on_cuda = self.replayed if self.replay else forward
         of_devices = {"CPU": self._of_operator(forward), "CUDA": self._of_operator(on_cuda)}
         return {device: self._counting(kernel) for device, kernel in of_devices.items()}
 
@@ -199,6 +214,8 @@ def _implement(
 ) -> None:
     """Give an operator its kernels, in the place of those that it had."""
     name = operator.name()
+    if name in OPERATORS:
+        OPERATORS[name].replayed.calls.forget()
     OPERATORS[name] = functions
     if name in _KERNELS:
         private.destroy(_KERNELS.pop(name))

@@ -98,14 +98,14 @@ def run(plan: LaunchPlan, args: tuple) -> Any:
 def unguarded(plan: LaunchPlan) -> FastPath:
     """Write a plan for calls of its signature, without guards."""
     source = FunctionBody()
-    _unpack(source, plan.count)
+    _unpack(source, [f"x{i}" for i in range(plan.count)])
     return _finished(source, plan, range(plan.count))
 
 
 def guarded(args: tuple, constants: tuple, exact: tuple[int, ...] | None, plan: LaunchPlan) -> FastPath | None:
     """Write a plan for calls like this, with guards; None where these cannot tell them from others.
 
-    Guards need at least one tensor, and tensors that are all aligned.
+    Guards need at least one tensor, and tensors that are all aligned. There may be more arguments than the plan has.
     """
     places = [i for i, value in enumerate(args) if isinstance(value, torch.Tensor)]
     first: dict[int, int] = {}  # Guards take each tensor once.
@@ -118,11 +118,13 @@ def guarded(args: tuple, constants: tuple, exact: tuple[int, ...] | None, plan: 
 
     source = FunctionBody()
     source.add(f"if len(args) != {len(args)} or constants != {source.name(constants)}: return None")
-    _unpack(source, len(args))
+    # What the plan does not have is no tensor, and comes last.
+    names = [f"{'x' if i < plan.count else 'd'}{i}" for i in range(len(args))]
+    _unpack(source, names)
     source.add(f"if not {source.name(is_like)}({', '.join(f'x{i}' for i in first.values())}): return None")
     for i, value in enumerate(args):
         if i not in places:
-            source.add(f"if {_differs(source, f'x{i}', value, exact is None or i in exact)}: return None")
+            source.add(f"if {_differs(source, names[i], value, exact is None or i in exact)}: return None")
         elif first[id(value)] != i:
             source.add(f"if x{i} is not x{first[id(value)]}: return None")
     if plan.precision is not None:
@@ -161,9 +163,9 @@ def _differs(source: FunctionBody, name: str, value: Any, is_exact: bool) -> str
     return is_other + (f" or {source.name(copysign)}(1, {name}) != {copysign(1, value)}" if is_zero else "")
 
 
-def _unpack(source: FunctionBody, count: int) -> None:
+def _unpack(source: FunctionBody, names: Sequence[str]) -> None:
     """Write the line that names the arguments."""
-    source.add(f"{''.join(f'x{i}, ' for i in range(count))}= args" if count else "pass")
+    source.add(f"{''.join(f'{name}, ' for name in names)}= args" if names else "pass")
 
 
 # -- launches --

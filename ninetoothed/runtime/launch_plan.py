@@ -202,7 +202,7 @@ class ReplayedFunction:
     def __init__(self, allocate: Callable, launch: Callable):
         self._allocate = allocate
         self._launch = launch
-        self._calls = CallCache()
+        self.calls = CallCache()
         self._lock = threading.Lock()
 
     @hidden_from_dynamo
@@ -210,16 +210,16 @@ class ReplayedFunction:
         flat, names = ((*args, *kwargs.values()), tuple(kwargs)) if kwargs else (args, ())
         known: LaunchPlan | Mark | None = UNRECORDED
         if RECORDER.get() is None:  # Inside another recording, the launches themselves must be seen.
-            for fast_path in self._calls.recent:
+            for fast_path in self.calls.recent:
                 output = fast_path(flat, names)
                 if output is not None:
                     return output
-            output = self._calls.again(flat, names)
+            output = self.calls.again(flat, names)
             if output is not None:
                 return output
-            known = self._calls.find(flat, names)
+            known = self.calls.find(flat, names)
         if isinstance(known, LaunchPlan):
-            path = self._calls.add_fast_path(flat, names, known)
+            path = self.calls.add_fast_path(flat, names, known)
             output = None if path is None else path(flat, names)
             return run(known, flat) if output is None else output
         if known is SEEN:
@@ -229,6 +229,12 @@ class ReplayedFunction:
         if known is None:
             self._keep(flat, names, SEEN if _can_be_recorded(flat) else UNRECORDED)
         return output
+
+    def add_fast_path(self, args: tuple, constants: tuple, flat: tuple, names: tuple[str, ...]) -> None:
+        """Add a fast path for a caller of other arguments, which begin with those of a call that has a plan."""
+        known = self.calls.find(flat, names)
+        if isinstance(known, LaunchPlan):
+            self.calls.add_fast_path(args, constants, known)
 
     def _record(self, args: tuple, names: tuple[str, ...], flat: tuple) -> Any:
         """Run a call, and keep its plan."""
@@ -251,13 +257,13 @@ class ReplayedFunction:
         plan = recorder.plan(len(flat), output) if type(output) in (torch.Tensor, tuple) else None
         if plan is not None:
             for launcher in recorder.launchers:
-                launcher.dependants.add(self._calls)
+                launcher.dependants.add(self.calls)
         self._keep(flat, names, plan or UNRECORDED)
         return output
 
     def _keep(self, flat: tuple, names: tuple[str, ...], found: Any) -> None:
         with self._lock:
-            self._calls.keep(flat, names, found)
+            self.calls.keep(flat, names, found)
 
 
 def _can_be_recorded(values: tuple) -> bool:

@@ -173,6 +173,9 @@ modes_see_operations: bool = TorchDispatchMode is not contextlib.nullcontext
 count_dispatch_modes: Callable[[], int] = getattr(torch._C, "_len_torch_dispatch_stack", lambda: 0)
 
 _count_function_modes: Callable[[], int] | None = getattr(torch._C, "_len_torch_function_stack", None)
+# How many modes there are that see each function of PyTorch, and whether a profiler names what it sees.
+count_function_modes: Callable[[], int] = _count_function_modes or (lambda: len(function_modes()))
+is_profiled: Callable[[], bool] = getattr(torch.autograd, "_profiler_enabled", lambda: True)
 _list_function_modes: Callable[[], list] | None = getattr(torch.overrides, "_get_current_function_mode_stack", None)
 
 
@@ -306,6 +309,20 @@ def below_autograd() -> tuple[Callable[[], AbstractContextManager], Any] | None:
         return torch._C._AutoDispatchBelowAutograd, torch._C._after_autograd_keyset
     except AttributeError:
         return None
+
+
+def is_plain(tensor: torch.Tensor) -> bool:
+    """Tell whether nothing but autograd stands between a call with this tensor and the kernels of its device."""
+    try:
+        keys, key = torch._C._dispatch_keys(tensor), torch._C.DispatchKey
+        keys = (keys | torch._C._dispatch_tls_local_include_set()) - torch._C._dispatch_tls_local_exclude_set()
+        device = tensor.device.type.upper()
+        expected = (key.BackendSelect, key.ADInplaceOrView, getattr(key, f"Autograd{device}"), getattr(key, device))
+        for each in expected[:-1]:
+            keys = keys - torch._C.DispatchKeySet(each)
+        return read_keys(keys) == read_keys(torch._C.DispatchKeySet(expected[-1])) != -1
+    except AttributeError:
+        return False
 
 
 # The dispatch keys of a call as a number; where PyTorch does not tell, a number that no call has.

@@ -38,7 +38,7 @@ def like(first, *others, **options):
 
 
 def recorded(function):
-    return [known for known in function._calls._known.values() if isinstance(known, LaunchPlan)]
+    return [known for known in function.calls._known.values() if isinstance(known, LaunchPlan)]
 
 
 def check(function, reference, *calls, records=1):

@@ -97,7 +97,7 @@ def test_recordings(kernel, monkeypatch):
                 found = function(grad, other, list(size), *options)
             expected = gradients(F.conv2d, input, weight, random(6), options, grad)[name == "weight"]
             torch.testing.assert_close(found, expected)
-        assert [type(plan) for plan in function._calls._known.values()] == [LaunchPlan], name
+        assert [type(plan) for plan in function.calls._known.values()] == [LaunchPlan], name
 
 
 def test_sizes_that_do_not_fit():

@@ -94,7 +94,7 @@ def test_a_recording_sees_where_the_weights_lie(monkeypatch):
             input, weights, biases = arguments(are_joint, True, torch.float32, device="cpu")
             flat = joint_linear.flatten(input, weights, biases)
             torch.testing.assert_close(replayed(*flat), namesake(input, weights, biases), rtol=1e-4, atol=1e-4)
-            known = replayed._calls.find(flat, ())
+            known = replayed.calls.find(flat, ())
             found.add((are_joint, len(known.steps) if isinstance(known, LaunchPlan) else None))
     assert {(True, 1), (False, 3)} <= found
 
