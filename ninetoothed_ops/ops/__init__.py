@@ -5,9 +5,11 @@ from .add import add
 from .add_rms_norm import add_rms_norm
 from .addmm import addmm
 from .conv2d import conv2d
+from .cross_entropy import cross_entropy
 from .gated import gated, swiglu
 from .layer_norm import layer_norm
 from .linear import linear
+from .linear_cross_entropy import linear_cross_entropy
 from .mm import bmm, mm
 from .rms_norm import rms_norm
 from .rope import rope
@@ -15,5 +17,5 @@ from .rope_into_cache import rope_into_cache
 from .sdpa import sdpa
 from .softmax import softmax
 
-__all__ = ["add", "add_rms_norm", "addmm", "bmm", "conv2d", "gated", "gelu", "layer_norm", "linear", "mm", "rms_norm"]
-__all__ += ["rope", "rope_into_cache", "sdpa", "silu", "softmax", "swiglu"]
+__all__ = ["add", "add_rms_norm", "addmm", "bmm", "conv2d", "cross_entropy", "gated", "gelu", "layer_norm", "linear"]
+__all__ += ["linear_cross_entropy", "mm", "rms_norm", "rope", "rope_into_cache", "sdpa", "silu", "softmax", "swiglu"]

@@ -32,6 +32,15 @@ FORMULAS: dict[str, Callable[..., int]] = {
     "bmm": lambda left, right, **_: _product(left, right[-1]),
     "addmm": lambda _addend, left, right, **_: _product(left, right[-1]),
     "linear": lambda input, weight, *_, **__: _product(input, weight[0]),
+    "linear_cross_entropy": lambda input, weight, *_, **__: _product(input, weight[0]),
+    "linear_cross_entropy_of_rows": lambda input, weight, *_, **__: _product(input, weight[0]),
+    # The logits again, and the gradients that are needed of both operands.
+    "linear_cross_entropy_backward": lambda _grad, input, weight, *rest, **__: (
+        _product(input, weight[0]) * (1 + sum(rest[-1][:2]))
+    ),
+    "linear_cross_entropy_with_gradients": lambda input, weight, *rest, **__: (
+        _product(input, weight[0]) * (1 + sum(rest[-1][:2]))
+    ),
     "joint_linear": lambda input, weights, *_, **__: sum(_product(input, each[0]) for each in weights),
     "linear_swiglu": lambda input, gate, up, **_: _product(input, gate[0] + up[0]),
     "linear_rope_into_cache": lambda input, query, key, value, *_, **__: _product(input, query[0] + key[0] + value[0]),

@@ -44,14 +44,22 @@ def rope(input, sin, cos, interleaved=True, rotary_dim=None, interleaved_output=
     return output if rotary_dim is None else torch.cat((output, rest), dim=-1)
 
 
+def linear_cross_entropy(input, weight, target, bias=None, class_weight=None, **options):
+    """The definition, written out."""
+    logits = F.linear(input, weight, bias).flatten(end_dim=-2) if input.ndim > 1 else F.linear(input, weight, bias)
+    return F.cross_entropy(logits, target.flatten() if input.ndim > 1 else target, class_weight, **options)
+
+
 NAMESAKES: dict[str, Callable] = {
     "add": torch.add,
     "addmm": torch.addmm,
     "bmm": torch.bmm,
     "conv2d": F.conv2d,
+    "cross_entropy": F.cross_entropy,
     "gelu": F.gelu,
     "layer_norm": F.layer_norm,
     "linear": F.linear,
+    "linear_cross_entropy": linear_cross_entropy,
     "mm": torch.mm,
     "rms_norm": F.rms_norm,
     "rope": rope,
@@ -234,6 +242,36 @@ def _conv2d(r) -> Iterator:
     yield "no batch", (r(0, 3, 8, 8), r(4, 3, 3, 3))
 
 
+def _targets(classes, *shape, ignored=0):
+    """Classes, of which the first few rows have none."""
+    targets = torch.randint(classes, shape, device=DEVICE)
+    targets.view(-1)[:ignored] = -100
+    return targets
+
+
+def _cross_entropy(r) -> Iterator:
+    yield "rows", (r(9, 30), _targets(30, 9))
+    yield "ignored", (r(9, 30), _targets(30, 9, ignored=2)), {"weight": r(30).abs(), "label_smoothing": 0.1}
+    yield "one row", (r(30), _targets(30))
+    yield "images", (r(2, 5, 7, 6), _targets(5, 2, 7, 6, ignored=3)), {"weight": r(5).abs()}
+    yield "probabilities", (r(9, 30), r(9, 30).softmax(1), r(30).abs()), {"label_smoothing": 0.3}
+    yield "probabilities of images", (r(2, 5, 7), r(2, 5, 7).softmax(1))
+    for layout in LAYOUTS[1:]:
+        yield layout, (r(9, 14, layout=layout), _targets(14, 9))
+    yield "long rows", (r(3, 20001), _targets(20001, 3)), {"label_smoothing": 0.1}
+    yield "one class", (r(5, 1), _targets(1, 5))
+    yield "extreme", (r(5, 30) * 100, _targets(30, 5))
+
+
+def _linear_cross_entropy(r) -> Iterator:
+    yield "rows", (r(9, 16), r(30, 16) / 4, _targets(30, 9))
+    yield "bias", (r(2, 7, 16), r(30, 16) / 4, _targets(30, 2, 7, ignored=3), r(30))
+    yield "weights", (r(9, 16), r(30, 16) / 4, _targets(30, 9)), {"class_weight": r(30).abs(), "label_smoothing": 0.1}
+    yield "one row", (r(16), r(30, 16) / 4, _targets(30))
+    yield "transposed", (r(9, 16, layout="transposed"), r(30, 16, layout="transposed"), _targets(30, 9))
+    yield "sliced", (r(3, 4, 16, layout="sliced"), r(30, 16, layout="sliced"), _targets(30, 3, 4))
+
+
 def _rms_norm(r) -> Iterator:
     yield "rows", (r(9, 300), [300])
     yield "weight", (r(9, 300), [300], r(300))
@@ -368,9 +406,11 @@ _CALLS: dict[str, Callable[..., Iterator]] = {
     "addmm": _addmm,
     "bmm": _bmm,
     "conv2d": _conv2d,
+    "cross_entropy": _cross_entropy,
     "gelu": _gelu,
     "layer_norm": _layer_norm,
     "linear": _linear,
+    "linear_cross_entropy": _linear_cross_entropy,
     "mm": _mm,
     "rms_norm": _rms_norm,
     "rope": _rope,

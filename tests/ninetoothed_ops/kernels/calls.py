@@ -16,9 +16,12 @@ from ninetoothed_ops.kernels import (
     conv2d,
     conv2d_backward_input,
     conv2d_backward_weight,
+    cross_entropy,
+    cross_entropy_backward,
     gated,
     layer_norm,
     layer_norm_backward,
+    linear_cross_entropy,
     linear_rope_into_cache,
     linear_swiglu,
     mm,
@@ -76,6 +79,7 @@ NAMES = ("add", "addmm", "bmm", "conv2d", "mm", "rms_norm", "rope", "sdpa", "sil
 NAMES += (
     "activation",
     "add_rms_norm",
+    "cross_entropy",
     "gated",
     "layer_norm",
     "linear_rope_into_cache",
@@ -94,9 +98,11 @@ GRADIENTS = (
     "column_sums",
     "conv2d_backward_input",
     "conv2d_backward_weight",
+    "cross_entropy_backward",
     "gated_backward",
     "layer_norm_backward",
     "layer_norm_weight_backward",
+    "linear_cross_entropy",
     "rms_norm_backward",
     "rms_norm_weight_backward",
     "rope_backward",
@@ -150,6 +156,19 @@ def call(name, make, sizes):
                 return layer_norm_backward.make(2), (*inputs, True)
             sums = (make(-(-rows // 4), columns).float() for _ in range(2))
             return layer_norm_backward.make_of_groups(2, 4), (*inputs, *sums, True, True)
+        case "cross_entropy" | "cross_entropy_backward" | "linear_cross_entropy":
+            rows, columns = sizes["rows"]
+            named, weight = (torch.arange(rows) % columns, make(columns)), (-100, 0.9, 0.1 / columns)
+            vectors, flags = [make(rows).float() for _ in range(3)], (True, True, False, True)
+            chunk, logits = cross_entropy.chunk_of(columns), make(rows, columns)
+            if name == "cross_entropy":
+                return cross_entropy.make(2, chunk), (logits, *named, *weight, 0.1, 1.0, 1e-3, *vectors, *flags)
+            if name == "linear_cross_entropy":
+                numbers = *weight, 0.1, 1.0, 1e-3
+                return linear_cross_entropy.make(chunk), (0.5, logits, *named, *numbers, vectors[0], *flags)
+            grad, *kept = vectors
+            arguments = grad, logits, *named, *weight, 1.0, 1e-3, *kept, 0, columns, make(rows, columns), *flags
+            return cross_entropy_backward.make(2, chunk), arguments
         case "add" | "silu" | "swiglu":
             n = sizes["vector"]
             if name == "swiglu":

@@ -33,6 +33,7 @@ REFERENCES = {
     "addmm": lambda input, x, y, beta, alpha: beta * input + alpha * (x @ y),
     "activation": F.gelu,
     "bmm": torch.matmul,
+    "cross_entropy": lambda x, target, weight, _, keep, *__: keep * weight[target.long()] + 0.1,
     "gated": lambda gate, up: F.gelu(gate) * up,
     "conv2d_backward_input": F.conv_transpose2d,
     "conv2d_backward_weight": lambda grad, image: torch.nn.grad.conv2d_weight(image, (7, 5, 3, 3), grad),
@@ -57,6 +58,10 @@ REFERENCES = {
 }
 REFERENCES |= {
     "activation_backward": torch.ops.aten.gelu_backward,
+    "cross_entropy_backward": lambda grad, x, target, weight, _, keep, spread, __, z_loss, lse, mass, *___: (
+        grad[:, None] * ((mass + 2 * z_loss * lse) * (x.T - lse).exp()).T.sub(shares(target, weight, keep, spread))
+    ),
+    "linear_cross_entropy": lambda _, *arguments: loss_of(*arguments),
     "gated_backward": lambda grad, gate, *_: grad * F.gelu(gate),
     "column_sums": lambda x: x.sum(0, keepdim=True),
     "layer_norm_backward": lambda grad, x, w, eps, _: pulled_back(layer_norm(w, None, eps), x, grad),
@@ -75,6 +80,16 @@ REFERENCES |= {
     "softmax_backward": lambda grad, output: torch.ops.aten._softmax_backward_data(grad, output, 1, torch.float64),
     "swiglu_backward": lambda grad, gate, up, _: grad * F.silu(gate),
 }
+
+
+def shares(target, weight, keep, spread):
+    return F.one_hot(target.long(), len(weight)) * (keep * weight) + spread * weight
+
+
+def loss_of(logits, target, weight, _, keep, spread, total, __, z_loss, *___):
+    """The loss of classes, of which all have `total` together."""
+    lse, own = logits.logsumexp(1), keep * weight[target.long()]
+    return (own + total) * lse - (shares(target, weight, keep, spread) * logits).sum(1) + z_loss * lse * lse
 
 
 def weights(query, key, value, mask, lengths, seed, scale, rate, grad, lse, *_):
@@ -114,7 +129,9 @@ def compare(what, kernel, arguments, reference, tolerance):
     found = {}
     for backend, run in (("interpreter", lambda *values: interpret(kernel, values)), ("cpu", kernel)):
         output = torch.full_like(arguments[place], float("nan"))
-        run(*arguments[:place], output, *arguments[place + 1 :])
+        # One is written in place.
+        given = [value.clone() if isinstance(value, torch.Tensor) else value for value in arguments]
+        run(*given[:place], output, *given[place + 1 :])
         found[backend] = output.double()
         error = (found[backend] - expected).norm() / expected.norm()
         assert error <= tolerance, f"{what} by the {backend}: relative error {error}"

@@ -43,8 +43,9 @@ def full(name: str) -> Sample:
 
 
 def inputs(name: str):
-    """The positions of the tensors among an operator's arguments."""
-    return [index for index, value in enumerate(full(name).args) if isinstance(value, torch.Tensor)]
+    """The positions of the tensors of floating point among an operator's arguments."""
+    args = full(name).args
+    return [i for i, value in enumerate(args) if isinstance(value, torch.Tensor) and value.is_floating_point()]
 
 
 def with_input(sample: Sample, index: int, convert) -> Sample:

@@ -10,6 +10,7 @@ from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, Stateles
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 import ninetoothed_ops
+from tests.conftest import DEVICE
 from tests.ninetoothed_ops.samples import NAMESAKES, OPERATORS, Sample, random as r
 
 
@@ -33,6 +34,11 @@ def calls(name: str, *sizes: int):
             yield from ((r(a, b, c), shape, r(*shape)) for shape in ([c], [b, c], [a, b, c]))
         case "mm", (m, n, k):
             yield r(m, k), r(k, n)
+        case "cross_entropy", (n, c, d) if c:
+            yield r(n, c, d), torch.zeros(n, d, dtype=torch.long, device=DEVICE)
+            yield r(n, c, d), r(n, c, d)
+        case "linear_cross_entropy", (m, n, k) if n:
+            yield from ((r(m, k), r(n, k), torch.zeros(m, dtype=torch.long, device=DEVICE), b) for b in (None, r(n)))
         case "linear", (m, n, k):
             yield from ((r(*shape, k), r(n, k), bias) for shape in ((m,), (2, m)) for bias in (None, r(n)))
         case "addmm", (m, n, k):
@@ -54,7 +60,7 @@ def calls(name: str, *sizes: int):
 
 
 DIMENSIONS = {"add": 2, "bmm": 4, "rope": 4, "sdpa": 6}
-DIMENSIONS["gelu"] = 3
+DIMENSIONS |= dict.fromkeys(("cross_entropy", "gelu", "linear_cross_entropy"), 3)
 DIMENSIONS |= dict.fromkeys(
     ("silu", "softmax", "swiglu", "layer_norm", "rms_norm", "linear", "mm", "addmm", "conv2d"), 3
 )

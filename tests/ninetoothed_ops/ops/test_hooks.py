@@ -102,7 +102,10 @@ def test_written_in_the_hook_of_a_gradient(name):
         found.append(gradients(second, leaves))
 
     own, expected = found
-    if own is not None:
+    if own is not None and expected is None:
+        # It computes its gradients beside the loss, of what there was then.
+        assert name == "linear_cross_entropy"
+    elif own is not None:
         torch.testing.assert_close([each.double() for each in own], list(expected), **TOLERANCE)
     else:
         # Written out, a rotation saves copies of its tables.

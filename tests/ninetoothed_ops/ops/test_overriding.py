@@ -49,10 +49,13 @@ def add_rms_norm(input, residual, weight, eps):
 
 # What PyTorch computes the same by; of the others there is nothing that a class could know.
 NAMESAKES = {
-    **{name: function for name, function in SAME_NAMES.items() if name != "rope"},
+    **{name: function for name, function in SAME_NAMES.items() if name not in ("rope", "linear_cross_entropy")},
     "add_rms_norm": add_rms_norm,
     "gated": lambda gate, up, function: functions.FUNCTIONS[function](gate) * up,
 }
+# Functions that read their arguments in every call, by a glance or in full.
+READING = ("rope", "rope_into_cache", "addmm", "conv2d", "sdpa", "layer_norm", "rms_norm", "softmax")
+READING += ("cross_entropy", "linear_cross_entropy")
 PLACES = [(name, key) for name, call in CALLS.items() for key, value in call.items() if isinstance(value, torch.Tensor)]
 
 
@@ -173,7 +176,7 @@ def test_a_class_that_does_not(name, key, make):
 def test_parameters_and_buffers_are_plain(name, key, monkeypatch):
     """They are read as plain tensors are, without more of a call."""
     monkeypatch.setattr(readers, "are_overridden", None)
-    if name not in ("rope", "rope_into_cache", "addmm", "conv2d", "sdpa", "layer_norm", "rms_norm", "softmax"):
+    if name not in READING:
         monkeypatch.setattr(readers, "read", None)
     expected = getattr(ninetoothed_ops, name)(**CALLS[name])
     for make in (lambda x: torch.nn.Parameter(x, requires_grad=False), torch.nn.Buffer):

@@ -28,7 +28,7 @@ def new_kernels():
 
 
 @pytest.mark.usefixtures("new_kernels")
-@pytest.mark.parametrize("name", OPERATORS)
+@pytest.mark.parametrize("name", [name for name in OPERATORS if not name.endswith("cross_entropy")])
 def test_a_recording_gives_what_the_operator_gives(name, monkeypatch):
     addresses.use(monkeypatch)
     registered = REGISTERED[f"ninetoothed::{name}"]
@@ -49,6 +49,18 @@ def test_a_recording_gives_what_the_operator_gives(name, monkeypatch):
 
 
 BACKWARDS = {
+    "cross_entropy_backward": lambda r: (
+        r(5),
+        r(5, 7),
+        torch.tensor([0, 6, 2, -100, 3]),
+        None,
+        r(5),
+        r(5),
+        -100,
+        0.1,
+        0.0,
+        None,
+    ),
     "silu_backward": lambda r: (r(5, 7), r(5, 7)),
     "swiglu_backward": lambda r: (r(5, 7), r(5, 7), r(5, 7)),
     "softmax_backward": lambda r: (r(5, 7), r(5, 7), 0, torch.float32),

@@ -1,0 +1,198 @@
+"""Losses of logits that are products, and their gradients, with no more than a block of the logits in memory.
+
+All products are sums in float32, or float64; of halves that are added up over blocks, too. What is added is added in
+one order: no result depends on chance.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+
+from ..kernels import (
+    addmm as sum_kernels,
+    cross_entropy as kernels,
+    cross_entropy_backward as gradient_kernels,
+    linear_cross_entropy as block_kernels,
+    mm as product_kernels,
+)
+from .cross_entropy import as_vector, given, spread_over, total_of
+from .rows import wide
+from .written_losses import numbers
+
+# Bytes of a block of logits: where three products compute all, and where a fourth saves memory.
+BLOCK, LEAST_BLOCK = 2**31, 2**28
+# Blocks are cut at multiples of so many rows or columns, and rows of logits start at such.
+ALIGNMENT = 128
+
+
+@dataclass(frozen=True)
+class Operands:
+    """What the logits are made of, rows @ weight^T + bias, and what the losses are made of."""
+
+    rows: torch.Tensor
+    weight: torch.Tensor
+    bias: torch.Tensor | None
+    target: torch.Tensor
+    class_weight: torch.Tensor | None
+    ignore_index: int
+    label_smoothing: float
+    z_loss: float
+    softcap: float | None
+
+    @property
+    def classes(self) -> int:
+        return self.weight.shape[0]
+
+    def numbers(self) -> tuple[float, float, float, float]:
+        """Return what kernels take: keep, spread, softcap, z_loss."""
+        return numbers(self.label_smoothing, self.classes, self.softcap, self.z_loss)
+
+    def given(self) -> tuple[torch.Tensor, tuple[bool, ...]]:
+        """Return the classes' weights and the flags of kernels."""
+        return given(
+            self.class_weight, self.label_smoothing, self.softcap, self.z_loss, self.classes, self.rows
+        )  # fmt: skip
+
+    def blocks_of_rows(self, size: int) -> Iterator[tuple[slice, torch.Tensor]]:
+        """Compute the logits of rows, block by block, in the same memory."""
+        parts = _parts(self.rows.shape[0], size // (_aligned(self.classes) * self.rows.itemsize))
+        memory = self.rows.new_empty((_longest(parts), _aligned(self.classes)))
+        for part in parts:
+            logits = memory[: part.stop - part.start, : self.classes]
+            multiply(self.rows[part], self.weight.t(), logits, self.bias)
+            yield part, logits
+
+    def blocks_of_classes(self, size: int) -> Iterator[tuple[slice, torch.Tensor]]:
+        """Compute the logits of all rows for some classes, block by block, in the same memory."""
+        count = self.rows.shape[0]
+        parts = _parts(self.classes, size // (max(count, 1) * self.rows.itemsize))
+        memory = self.rows.new_empty((count, _longest(parts)))
+        for part in parts:
+            logits = memory[:, : part.stop - part.start]
+            multiply(self.rows, self.weight[part].t(), logits, None if self.bias is None else self.bias[part])
+            yield part, logits
+
+
+def _aligned(size: int) -> int:
+    return -(-size // ALIGNMENT) * ALIGNMENT
+
+
+def _parts(total: int, most: int) -> list[slice]:
+    """Cut a dimension into the fewest parts, as even as alignment lets them be, of about `most` at most."""
+    count = -(-total // max(most, ALIGNMENT)) or 1
+    length = total if count == 1 else _aligned(-(-total // count))
+
+    return [slice(start, min(start + length, total)) for start in range(0, total, max(length, 1))]
+
+
+def _longest(parts: list[slice]) -> int:
+    return max((part.stop - part.start for part in parts), default=0)
+
+
+def multiply(lhs: torch.Tensor, rhs: torch.Tensor, output: torch.Tensor, bias: torch.Tensor | None = None) -> None:
+    """Write a product of matrices, with a bias or without, to an output of their type or of float32."""
+    if output.dtype is lhs.dtype:
+        if bias is None:
+            torch.mm(lhs, rhs, out=output)
+        else:
+            torch.addmm(bias, lhs, rhs, out=output)
+    else:
+        product_kernels.make()(lhs, rhs, output)
+
+
+def add_product(lhs: torch.Tensor, rhs: torch.Tensor, total: torch.Tensor) -> None:
+    """Add a product of matrices to a total of their type or of float32."""
+    if total.dtype is lhs.dtype:
+        torch.addmm(total, lhs, rhs, out=total)
+    else:
+        sum_kernels.make()(total, lhs, rhs, 1.0, 1.0, total)
+
+
+class Sum:
+    """A gradient that is a product, or the sum of one of each block: halves are then added up in float32.
+
+    It is written once where there is one block. Nothing is computed of a gradient that is not needed.
+    """
+
+    def __init__(self, output: torch.Tensor, is_needed: bool, blocks: int):
+        self.output, self.is_needed, self.is_first = output, is_needed, True
+        is_apart = is_needed and blocks > 1 and wide(output) is not output.dtype
+        self.total = output.new_empty(output.shape, dtype=wide(output)) if is_apart else output
+
+    def add(self, lhs: torch.Tensor, rhs: torch.Tensor) -> None:
+        """Add a product."""
+        if self.is_needed:
+            (multiply if self.is_first else add_product)(lhs, rhs, self.total)
+            self.is_first = False
+
+    def finish(self) -> None:
+        """Round to the type of the gradient."""
+        if self.is_needed and self.is_first:
+            self.output.zero_()
+        elif self.total is not self.output:
+            self.output.copy_(self.total)
+
+
+def losses(given: Operands, loss, lse, mass) -> None:
+    """Write the loss of each row, the logarithm of the sum of its exponentials and the sum of its shares."""
+    keep, spread, softcap, z_loss = given.numbers()
+    weight, flags = given.given()
+    total = spread_over(given.class_weight, spread, given.classes, flags)
+    kernel = kernels.make(2, kernels.chunk_of(given.classes))
+    target = as_vector(given.target)
+    for part, logits in given.blocks_of_rows(LEAST_BLOCK):
+        outputs = (each[part] for each in (loss, lse, mass))
+        numbers = given.ignore_index, keep, spread, total, softcap, z_loss
+        kernel(logits, target[part], weight, *numbers, *outputs, *flags)
+
+
+def gradients(given: Operands, grad, lse, mass, outputs, needed) -> None:
+    """Write the gradients of rows, weight and bias, of losses whose gradient is `grad`: with the products once more."""
+    of_rows, of_weight, of_bias = outputs
+    to_rows, to_weight, to_bias = needed
+    keep, spread, softcap, z_loss = given.numbers()
+    weight, flags = given.given()
+    target, numbers = as_vector(given.target), (given.ignore_index, keep, spread, softcap, z_loss)
+    blocks = (
+        2 if given.weight.numel() and LEAST_BLOCK < given.rows.shape[0] * given.classes * given.rows.itemsize else 1
+    )
+    rows_sum = Sum(of_rows, to_rows, blocks)
+    for part, logits in given.blocks_of_classes(LEAST_BLOCK):
+        kernel = gradient_kernels.make(2, kernels.chunk_of(logits.shape[1]))
+        last = part.start, given.classes, logits, *flags
+        kernel(grad, logits, target, weight[part], *numbers, lse, mass, *last)
+        if to_weight:
+            multiply(logits.t(), given.rows, of_weight[part])
+        if to_bias:
+            of_bias[part] = logits.sum(0, dtype=wide(logits))
+        rows_sum.add(logits, given.weight[part])
+    rows_sum.finish()
+
+
+def loss_and_gradients(given: Operands, is_mean: bool, loss, outputs, needed) -> None:
+    """Write the mean or the sum of the losses, and the gradients of rows, weight and bias, with three products."""
+    of_rows, of_weight, of_bias = outputs
+    to_rows, to_weight, to_bias = needed
+    keep, spread, softcap, z_loss = given.numbers()
+    weight, flags = given.given()
+    shares = spread_over(given.class_weight, spread, given.classes, flags)
+    losses = given.rows.new_empty(given.rows.shape[0], dtype=loss.dtype)
+    total = total_of(given.target, given.class_weight, given.ignore_index, losses) if is_mean else None
+    slope = 1.0 if total is None else total.to(loss.dtype).reciprocal()
+    target, kernel = as_vector(given.target), block_kernels.make(kernels.chunk_of(given.classes))
+    is_cut = BLOCK < given.rows.shape[0] * _aligned(given.classes) * given.rows.itemsize
+    weight_sum = Sum(of_weight, to_weight, 2 if is_cut else 1)
+    bias_sum = of_bias.new_zeros(of_bias.shape, dtype=loss.dtype)
+    for part, logits in given.blocks_of_rows(BLOCK):
+        numbers = given.ignore_index, keep, spread, shares, softcap, z_loss
+        kernel(slope, logits, target[part], weight, *numbers, losses[part], *flags)
+        if to_rows:
+            multiply(logits, given.weight, of_rows[part])
+        weight_sum.add(logits.t(), given.rows[part])
+        if to_bias:
+            bias_sum += logits.sum(0, dtype=loss.dtype)
+    weight_sum.finish()
+    if to_bias:
+        of_bias.copy_(bias_sum)
+    loss.copy_(losses.sum() if total is None else losses.sum() / total)
