@@ -65,7 +65,7 @@ def element(input, column):
 
 
 def own_share(target, weight, keep, weighted):
-    """What the class that a target names has more than the others."""
+    """The share that the class of a target has beyond that of all."""
     return keep * widen(weight.source[target]) if weighted else keep
 
 
