@@ -28,7 +28,7 @@ ALIGNMENT = 128
 
 @dataclass(frozen=True)
 class Operands:
-    """What the logits are made of, rows @ weight^T + bias, and what the losses are made of."""
+    """The operands of the logits, rows @ weight^T + bias, and the options of the losses."""
 
     rows: torch.Tensor
     weight: torch.Tensor
