@@ -31,12 +31,13 @@ def application(q, k, v, o):
     is_before = place[None, :] <= place[:, None]
 
     for n in range(q.shape[0]):
-        queries, keys, values = feature(q[n]), feature(k[n]), v[n].to(ntl.float32)
+        dtype = v.dtype.dtype  # that of products, whose sums are of float32
+        queries, keys = feature(q[n]).to(dtype), feature(k[n]).to(dtype)
         weights = ntl.where(is_before, ntl.dot(queries, ntl.trans(keys)), 0.0)
         total = ntl.sum(weights, axis=1) + ntl.sum(queries * z[None, :], axis=1)
-        o[n] = (ntl.dot(weights, values) + ntl.dot(queries, state)) / total[:, None]
-        state += ntl.dot(ntl.trans(keys), values)
-        z += ntl.sum(keys, axis=0)
+        o[n] = (ntl.dot(weights.to(dtype), v[n]) + ntl.dot(queries, state.to(dtype))) / total[:, None]
+        state += ntl.dot(ntl.trans(keys), v[n])
+        z += ntl.sum(keys.to(ntl.float32), axis=0)
 
 
 known = (None, None, None, {"constexpr": True})

@@ -26,7 +26,7 @@ def application(x, weight, bias, y):
     total = ntl.full(y.shape, bias, dtype=ntl.float32)
 
     for k in range(weight.shape[0]):
-        total += x[k] * weight[k]
+        total += x[k].to(ntl.float32) * weight[k]
 
     y = total * ntl.sigmoid(total)
 

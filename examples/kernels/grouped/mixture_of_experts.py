@@ -23,7 +23,7 @@ def route_application(scores, weights, experts):
     weights = ntl.softmax(values)
 
 
-def arrangement(x, tokens, gate, up, offsets, hidden, M=block_size(lower_bound=16), N=block_size(), K=block_size()):
+def arrangement(x, tokens, gate, up, offsets, hidden, M=block_size(16), N=block_size(32, 64), K=block_size(32, 64)):
     hidden = hidden.tile(M, N).unsqueeze(0).expand(gate.shape[0], -1, -1)  # (experts, blocks, columns / N), (M, N)
     gate, up = (each.tile(None, K, N, loop=1).expand(-1, hidden.shape[1], -1) for each in (gate, up))
     offsets = arrange.groups(offsets)[:, None, None].expand(-1, *hidden.shape[1:])

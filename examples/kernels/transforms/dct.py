@@ -12,7 +12,7 @@ import ninetoothed.language as ntl
 from ninetoothed import Tensor, block_size
 
 
-def arrangement(x, y, M=block_size(lower_bound=16), N=block_size(), K=block_size()):
+def arrangement(x, y, M=block_size(16, 64), N=block_size(16, 64), K=block_size(32, 32)):
     y = y.tile(M, N)
     return x.tile(M, K, loop=1).expand(-1, y.shape[1]), y
 
