@@ -10,7 +10,29 @@ from typing import Any
 from ninetoothed.arrangement.sizes import plain_name
 from ninetoothed.arrangement.symbol import Symbol
 from ninetoothed.arrangement.tiling import Tilings, tilings
-from ninetoothed.arrangement.value import Arrangement, SourceTensor
+from ninetoothed.arrangement.value import Arrangement, Shape, Size, SourceTensor
+
+
+@dataclass(frozen=True)
+class Jagged:
+    """The entries of a jagged parameter: what says where they are (see `ninetoothed.jagged`).
+
+    dim: the dimension whose size differs from entry to entry; dimension 0 counts the entries.
+    sizes: the sizes as users see them, with the longest entry along `dim`.
+    offsets, lengths, entries, sharing: the names of the parameters beside it.
+    """
+
+    dim: int
+    sizes: Shape
+    offsets: str
+    lengths: str
+    entries: str
+    sharing: str
+
+    @property
+    def longest(self) -> Size:
+        """The length of the longest entry."""
+        return self.sizes[self.dim]
 
 
 @dataclass(frozen=True)
@@ -20,16 +42,27 @@ class KernelParameter:
     touched: whether the application's text mentions it. One that is never touched is exempt from checks; one that only
         some variants touch is exempt in the others (see `runtime.dispatch`).
     tiled: whether the text mentions its tile, rather than only its source or shape.
+    jagged: where its entries are, if their sizes differ. part_of: the jagged parameter that this one belongs to;
+        callers and applications do not see it.
     """
 
     name: str
     arrangement: Arrangement
     touched: bool = True
     tiled: bool = True
+    jagged: Jagged | None = None
+    part_of: str | None = None
 
     @property
     def source(self) -> SourceTensor:
         return self.arrangement.source
+
+    @property
+    def as_given(self) -> Arrangement:
+        """The arrangement of the tensor as callers see it, where a jagged dimension counts its longest entry."""
+        if self.jagged is None:
+            return self.arrangement
+        return replace(self.arrangement, source=replace(self.source, sizes=self.jagged.sizes))
 
     @property
     def outermost(self) -> tuple[int | Symbol, ...]:
@@ -67,9 +100,28 @@ class KernelDefinition:
         return replace(self, parameters=tuple(parameters))
 
     @cached_property
+    def given(self) -> tuple[KernelParameter, ...]:
+        """The parameters for which callers give arguments, and which the application has."""
+        return tuple(parameter for parameter in self.parameters if parameter.part_of is None)
+
+    def as_given(self) -> KernelDefinition:
+        """Return the definition without what is behind jagged parameters, as `make` was given it."""
+        return replace(self, parameters=tuple(replace(p, arrangement=p.as_given, jagged=None) for p in self.given))
+
+    @cached_property
+    def positions(self) -> dict[str, int]:
+        """The position of each parameter."""
+        return {parameter.name: position for position, parameter in enumerate(self.parameters)}
+
+    @cached_property
+    def is_jagged(self) -> bool:
+        """Tell whether some parameter is jagged."""
+        return any(parameter.jagged for parameter in self.parameters)
+
+    @cached_property
     def tilings(self) -> tuple[tuple[tuple[Tilings, ...], ...], ...]:
         """Return how the dimensions of each level were cut, for each parameter."""
-        return tilings([parameter.arrangement for parameter in self.parameters])
+        return tilings([parameter.as_given for parameter in self.parameters])
 
     @cached_property
     def meta_symbols(self) -> dict[str, Symbol]:

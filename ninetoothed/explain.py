@@ -108,7 +108,7 @@ def explain(kernel: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Expla
 
 def _known(definition: KernelDefinition, specialisation: Specialisation) -> Iterator[str]:
     """Yield lines that tell the class of a call."""
-    for parameter, argument in zip(definition.parameters, specialisation.arguments, strict=True):
+    for parameter, argument in zip(definition.given, specialisation.arguments, strict=False):
         yield f"{parameter.name}: {_class(argument)}"
     numbers = ", ".join(f"{name} = {value}" for name, value in specialisation.numbers.items())
     yield from textwrap.wrap(f"known: {numbers or 'no size, stride or block'}", 110, subsequent_indent="    ")

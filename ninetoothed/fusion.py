@@ -87,7 +87,8 @@ def fuse(
             raise ArgumentTypeError(f"`fuse` takes two kernels that `make` or `jit` has made, and got {kernel!r}")
     names = {**second.definition.given_names, **first.definition.given_names}
     try:
-        fused = _Fusion.of(first.definition, second.definition, through, frozenset(keep))
+        definitions = first.definition.as_given(), second.definition.as_given()
+        fused = _Fusion.of(*definitions, through, frozenset(keep))
         return Kernel(replace(fused.integrated(kernel_name), given_names=names))
     except FusionError as error:
         told = str(error).replace(f"{_FIRST}_", "").replace(f"{_SECOND}_", "")
@@ -161,7 +162,7 @@ class _Fusion:
         output, known = self.first.parameters[link.output], self.values
         models: tuple[str, ...] = ()
         for names, position, parameter in self._staying():
-            if parameter.source.ndim != output.source.ndim or parameter.source.jagged_dim is not None:
+            if parameter.source.ndim != output.source.ndim or parameter.source.jagged_dim != output.source.jagged_dim:
                 continue
             values = unify(parameter.arrangement, output.arrangement, frozenset(), known)
             if not isinstance(values, Difference):
@@ -294,6 +295,9 @@ def _apart(definition: KernelDefinition, prefix: str) -> KernelDefinition:
 def _check_uses(first: KernelDefinition, second: KernelDefinition, link: _Link, is_kept: bool) -> None:
     """Raise where an application uses more of the tensor between the two kernels than a tile: its source, say."""
     output, input = first.parameters[link.output], second.parameters[link.input]
+    if output.source.jagged_dim != input.source.jagged_dim:
+        found = (f"{each.name!r} has jagged_dim={each.source.jagged_dim}" for each in (output, input))
+        raise _error(" and ".join(found), "give one tensor the same in both kernels")
     if len(output.arrangement.levels) > 2:
         what = f"{output.name!r} is stored tile by tile (it has {len(output.arrangement.levels)} levels)"
         raise _error(what, "arrange it so that a program stores one tile of it")

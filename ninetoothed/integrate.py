@@ -20,12 +20,12 @@ from ninetoothed.errors import (
     ArrangementError,
     ArrangementTypeError,
     NineToothedError,
-    UnsupportedError,
     arrangement_error,
     line_of,
     was_raised_by_user,
 )
 from ninetoothed.frontend.parse import called, mentioned_names, parse_application, returns_value, signature, unwrap
+from ninetoothed.jagged import spelled_out
 from ninetoothed.wording import brief, counted, given_names, in_users_names
 
 # The numbers that an option may have, and how messages describe them.
@@ -196,7 +196,7 @@ def integrate(arranged: tuple[Any, ...], application: Application, options: Kern
         options.tune,
     )
     _check_outermost(definition)
-    return definition
+    return replace(definition, parameters=spelled_out(name, parameters))
 
 
 def name_of(function: Application) -> str:
@@ -221,11 +221,6 @@ def _check_arranged(name: str, parameter: str, tensor: object) -> None:
         raise ArrangementError(
             f"kernel {name!r}: parameter {parameter!r} is arranged to {type_of(tensor)}; an arrangement takes and"
             " returns symbolic tensors, such as `ninetoothed.Tensor(1)`, and calling the kernel real ones"
-        )
-    if tensor.jagged_dim is not None:
-        raise UnsupportedError(
-            f"kernel {name!r}: parameter {parameter!r} is jagged; jagged tensors are not offered yet:"
-            " pass the values, and offsets between which `for i in range(start, end)` loops"
         )
 
 

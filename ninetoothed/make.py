@@ -70,7 +70,7 @@ class Kernel:
     def __getitem__(self, grid: object) -> None:
         raise ArgumentTypeError(
             f"kernel {self.definition.name!r} takes no grid: its arrangement says how many programs there are; call it"
-            f" as `{self.definition.name}({', '.join(p.name for p in self.definition.parameters)})`"
+            f" as `{self.definition.name}({', '.join(p.name for p in self.definition.given)})`"
         )
 
     @shortens_tracebacks
@@ -160,11 +160,11 @@ class Kernel:
         """Show a notebook the kernel's arrangement."""
         from ninetoothed.visualization.notebook import tensors_html
 
-        parameters = self.definition.parameters
-        return tensors_html((Tensor.of(each.arrangement) for each in parameters), self.definition.given_names)
+        parameters = self.definition.given
+        return tensors_html((Tensor.of(each.as_given) for each in parameters), self.definition.given_names)
 
     def __repr__(self) -> str:
-        return f"<kernel {self.definition.name}({', '.join(p.name for p in self.definition.parameters)})>"
+        return f"<kernel {self.definition.name}({', '.join(p.name for p in self.definition.given)})>"
 
 
 @shortens_tracebacks
@@ -255,7 +255,7 @@ def make(
     arranged, given = run_arrangement(arrangement, application, tensors)
     definition = replace(integrate(arranged, application, options), given_names=given)
     preview.check(definition.name, definition.application)
-    names = tuple(parameter.name for parameter in definition.parameters)
+    names = tuple(parameter.name for parameter in definition.given)
     origins = tuple(given.get(tensor.arrangement.source.name) for tensor in arranged)
     oversights.warn_if_reordered(definition.name, definition.application, names, origins)
     if names and preview.stores_nothing(definition.application, names):

@@ -69,6 +69,10 @@ def gradient_arrangement(arrangement: ArrangementFunction, of: str | int) -> Arr
     def derived(*tensors: Any, **options: Any) -> tuple[Any, ...]:
         arranged = several(arrangement(*tensors, **options))
         owner = _position(arrangement, of, tensors, options, arranged)
+        jagged = next((each for each in arranged if isinstance(each, Tensor) and each.jagged_dim is not None), None)
+        if jagged is not None:
+            what = f"{jagged.name!r} is jagged, and gradients of such arrangements are not derived"
+            raise GradientError(f"{what}; write the arrangement of the gradient's kernel")
         tiled = [i for i, each in enumerate(arranged) if isinstance(each, Tensor) and each.source.ndim]
         operands = [_Operand.of(arranged[i].arrangement) for i in tiled]
         grouped = _regrouped(operands, operands[tiled.index(owner)])

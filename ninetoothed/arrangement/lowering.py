@@ -22,6 +22,9 @@ from ninetoothed.expr import Expr, Facts, Max, Range, as_expr, bounds, const, is
 
 Indices = tuple[tuple[Expr, ...], ...]
 
+# In place of a step's number, where an edge is no step's: the end of an entry, and of the tiles that an entry has.
+SOURCE, OUTERMOST = -1, -2
+
 
 @dataclass(frozen=True)
 class Location:
@@ -35,15 +38,30 @@ class Location:
     edges: tuple[Edge, ...] = ()
 
 
+@dataclass(frozen=True)
+class EntryBounds:
+    """One entry of a jagged source: along `dim` it has `length` elements, from `start` on.
+
+    outermost: the shape of the outermost level, which all entries share.
+    """
+
+    dim: int
+    start: Expr
+    length: Expr
+    outermost: tuple[Expr, ...]
+
+
 def lower(
     arrangement: Arrangement,
     indices: Iterable[Iterable[Expr | int]],
     facts: Facts,
     lanes: Iterable[str] = (),
+    entry: EntryBounds | None = None,
 ) -> Location:
     """Return the place of the element with `indices` (a tuple a level, outermost first).
 
-    `lanes` are the variables that run over the axes of a tile.
+    `lanes` are the variables that run over the axes of a tile. `entry` is that of a jagged source which the element is
+    in; its length is a size of the arrangement.
 
     The element is in bounds where every index is within its extent and every step stays within the dimension that it
     divides: of these guards, those that follow from `facts` and from earlier guards are dropped. The indices hold where
@@ -52,19 +70,36 @@ def lower(
     located, facts = _prepared(arrangement, indices, facts)
     own = {const(0), *(var(name) for name in lanes)}  # 0 along an axis of one lane
     checked = _Checked(facts)
-    for level, (level_indices, shape) in enumerate(zip(located, arrangement.levels, strict=True)):
-        is_last = level == len(arrangement.levels) - 1
+    levels = arrangement.levels if entry is None else (entry.outermost, *arrangement.levels[1:])
+    for level, (level_indices, shape) in enumerate(zip(located, levels, strict=True)):
+        is_last = level == len(levels) - 1
         for index, size in zip(level_indices, shape, strict=True):
             checked = checked.check(Guard(index, as_expr(size)), not (is_last and index in own))
+    outermost = located[0]
     for number, step in reversed(tuple(enumerate(arrangement.steps))):
         located, guards = pull_back(step, located)
         located = _simplified(located, checked.facts)
         for dimension, guard in enumerate(guards):
             cut = (number, dimension)
             checked = checked.cut(guard, cut) if _is_cut(step, dimension) else checked.check(guard)
+    if entry is not None:
+        outermost_guards = tuple(map(Guard, outermost, map(as_expr, arrangement.levels[0])))
+        checked, located = _within(checked, facts, entry, located, outermost_guards)
     edges = tuple(replace(edge, reached=unimplied(edge.reached, facts)) for edge in checked.edges)
     edges = _nearest(edges, facts)
     return Location(_simplified(located, checked.facts)[0], unimplied(checked.guards, facts), edges)
+
+
+def _within(
+    checked: _Checked, facts: Facts, entry: EntryBounds, located: Indices, outermost: tuple[Guard, ...]
+) -> tuple[_Checked, Indices]:
+    """Move an index along a jagged dimension to its entry. Past the end of the entry, and of its tiles, is overhang."""
+    (place,) = located
+    checked = checked.ends(Guard(place[entry.dim], entry.length), facts, (SOURCE, entry.dim))
+    for dim, guard in enumerate(outermost):
+        if guard.size != entry.outermost[dim] and guard.unproved(checked.facts):
+            checked = checked.ends(guard, facts, (OUTERMOST, dim))
+    return checked, ((*place[: entry.dim], entry.start + place[entry.dim], *place[entry.dim + 1 :]),)
 
 
 def with_axes(edge: Edge, arrangement: Arrangement, indices: Indices, axes: Mapping[int, int]) -> Edge:
@@ -73,13 +108,16 @@ def with_axes(edge: Edge, arrangement: Arrangement, indices: Indices, axes: Mapp
     So it is along axes of one lane, and along those of which an earlier edge leaves but one.
     axes: the axes of the tile, by their positions among the innermost indices.
     """
+    if edge.cut[0] == OUTERMOST:
+        return replace(edge, uniform=frozenset(axes.values()))
     names = {f"axis_{position}": axis for position, axis in axes.items()}
     innermost = tuple(var(f"axis_{i}") if i in axes else as_expr(index) for i, index in enumerate(indices[-1]))
     located: Indices = (*(tuple(map(as_expr, level)) for level in indices[:-1]), innermost)
     guards: tuple[Guard, ...] = ()
-    for step in reversed(arrangement.steps[edge.cut[0] :]):
+    for step in reversed(arrangement.steps[max(edge.cut[0], 0) :]):
         located, guards = pull_back(step, located)
-    found = guards[edge.cut[1]].index.variables & names.keys()
+    index = located[0][edge.cut[1]] if edge.cut[0] == SOURCE else guards[edge.cut[1]].index
+    found = index.variables & names.keys()
     return replace(edge, uniform=frozenset(names[name] for name in found))
 
 
@@ -120,6 +158,13 @@ class _Checked:
         """Check the guard of a dimension that `tile` cuts, and note it as an edge, without names that can only be 0."""
         index, size = simplify(_without_zeros(guard.index, self.facts), self.facts), simplify(guard.size, self.facts)
         fails = not is_nonnegative(size - 1 - index, self.facts)
+        checked = self.check(guard, is_reached=False)
+        return replace(checked, edges=(*self.edges, Edge(index, size, reached=self.reached, fails=fails, cut=cut)))
+
+    def ends(self, guard: Guard, facts: Facts, cut: tuple[int, int]) -> _Checked:
+        """Check the end of an entry, and note it as an edge. facts: those without what guards let be assumed."""
+        index, size = simplify(guard.index, self.facts), simplify(guard.size, self.facts)
+        fails = not is_nonnegative(size - 1 - index, facts)
         checked = self.check(guard, is_reached=False)
         return replace(checked, edges=(*self.edges, Edge(index, size, reached=self.reached, fails=fails, cut=cut)))
 

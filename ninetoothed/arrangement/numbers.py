@@ -38,6 +38,11 @@ def elements(arrangement: Arrangement) -> numpy.ndarray:
 
     Raises `ArrangementError` where a symbol is left.
     """
+    if arrangement.source.jagged_dim is not None:
+        raise _error(
+            f"`{arrangement.source.name}` is jagged, and only the offsets of a call tell where its elements are",
+            "leave `jagged_dim` out to see how the longest entry is arranged",
+        )
     unknown = sorted(arrangement.symbols)
     if unknown:
         source = arrangement.source.name

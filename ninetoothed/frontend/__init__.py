@@ -122,7 +122,7 @@ def _traced(
     context = _Tracer.create(definition, specialisation, is_sketch)
     for requirement in equal:
         context.assume_equal(requirement.left, requirement.right)
-    arguments = tuple(_cell(context, i) for i in range(len(definition.parameters)))
+    arguments = tuple(_cell(context, i) for i in range(len(definition.given)))
     try:
         call(context, definition.application, arguments, {})
         return context, None
@@ -156,7 +156,7 @@ def _unified(
 def _warn_if_it_never_stores(context: TraceContext) -> None:
     """Warn where no parameter is ever assigned. A program may also be empty because a branch is not taken."""
     application = context.definition.application
-    names = tuple(parameter.name for parameter in context.definition.parameters)
+    names = tuple(parameter.name for parameter in context.definition.given)
     if names and not set(names) & set(assigned_names(parse_application(application).tree)):
         warn_that_nothing_is_stored(context.definition.name, application, names)
 

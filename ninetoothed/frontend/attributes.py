@@ -9,6 +9,7 @@ from ninetoothed.dtypes import DType
 from ninetoothed.expr import Expr
 from ninetoothed.frontend import memory, remedies, shape_functions, values
 from ninetoothed.frontend.context import TraceContext
+from ninetoothed.frontend.jagged import entry_of_tile
 from ninetoothed.frontend.values import BoundMethod, Dimension, LevelRef, SourceRef, TileRef, count_of, shown
 from ninetoothed.ir import Access, Value
 from ninetoothed.language.functions import FUNCTIONS
@@ -22,7 +23,7 @@ def attribute(context: TraceContext, owner: Any, name: str) -> Any:
     if isinstance(owner, TileRef):
         return _tile_attribute(context, owner, name)
     if isinstance(owner, LevelRef):
-        return _level_attribute(context, owner.parameter, owner.level, name)
+        return _level_attribute(context, owner.parameter, owner.level, name, owner.indices)
     if isinstance(owner, SourceRef):
         return _source_attribute(context, owner, name)
     if isinstance(owner, Access):
@@ -53,7 +54,7 @@ def _tile_attribute(context: TraceContext, ref: TileRef, name: str) -> Any:
     if name in ("offsets", "data_ptr"):
         return BoundMethod(ref, name)
     if name in ("shape", "ndim", "dtype"):
-        return _level_attribute(context, ref.parameter, ref.level, name)
+        return _level_attribute(context, ref.parameter, ref.level, name, ref.indices)
     if memory.is_hierarchical(context, ref):
         raise context.error(
             f"a tile of tiles has no attribute {name!r}; index it to get a tile, as in `{memory.name(context, ref)}[0]`"
@@ -62,14 +63,19 @@ def _tile_attribute(context: TraceContext, ref: TileRef, name: str) -> Any:
     return _value_attribute(context, memory.load(context, ref), name, is_computed=False)
 
 
-def _level_attribute(context: TraceContext, parameter: int, level: int, name: str) -> Any:
+def _level_attribute(
+    context: TraceContext, parameter: int, level: int, name: str, indices: tuple[tuple[Expr, ...], ...]
+) -> Any:
     levels = context.levels[parameter]
     shape = levels[level] if level < len(levels) else ()
+    if name == "shape" and level < len(levels):
+        entry = entry_of_tile(context, parameter, indices)
+        shape = shape if entry is None else tuple(map(context.simplified, entry.arrangement.levels[level], shape))
     is_last = level + 1 >= len(levels)
     known = {
         "shape": tuple(count_of(size, Dimension(parameter, level, dim)) for dim, size in enumerate(shape)),
         "ndim": len(shape),
-        "dtype": context.argument(parameter).dtype if is_last else LevelRef(parameter, level + 1),
+        "dtype": context.argument(parameter).dtype if is_last else LevelRef(parameter, level + 1, indices),
     }
     if name not in known:
         raise context.error(f"{name!r} is no attribute of a tile's type; it has shape, ndim and dtype")
@@ -79,7 +85,7 @@ def _level_attribute(context: TraceContext, parameter: int, level: int, name: st
 def _source_attribute(context: TraceContext, ref: SourceRef, name: str) -> Any:
     source = context.definition.parameters[ref.parameter].source
     known = {
-        "shape": _sizes(map(context.number, source.sizes)),
+        "shape": _sizes(source_shape(context, ref.parameter)) if name == "shape" else (),
         "strides": _sizes(map(context.number, source.strides)),
         "ndim": source.ndim,
         "dtype": context.argument(ref.parameter).dtype,
@@ -89,6 +95,17 @@ def _source_attribute(context: TraceContext, ref: SourceRef, name: str) -> Any:
         *others, last = known
         raise context.error(f"{name!r} is no attribute of a source; it has {', '.join(others)} and {last}")
     return known[name]
+
+
+def source_shape(context: TraceContext, parameter: int) -> tuple[Expr, ...]:
+    """Return the shape of a source; of a jagged one that of the program's entry, or of the longest if it has more."""
+    own = context.definition.parameters[parameter]
+    if own.jagged is None:
+        return tuple(map(context.number, own.source.sizes))
+    shape = tuple(map(context.number, own.jagged.sizes))
+    entry = entry_of_tile(context, parameter, (context.program_indices(parameter),))
+    dim = own.jagged.dim
+    return shape if entry is None else (*shape[:dim], entry.length, *shape[dim + 1 :])
 
 
 def _value_attribute(context: TraceContext, value: Value, name: str, is_computed: bool = True) -> Any:

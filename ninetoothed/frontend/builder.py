@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -41,6 +41,7 @@ class Builder:
 
     sizes: the names to which a call gives numbers.
     forbids_emission: whether to raise `EmissionForbidden` instead of appending.
+    leaders: the sizes of jagged dimensions, each with the first parameter that has the same offsets.
     """
 
     def __init__(self, facts: Facts, index_type: DType, sizes: frozenset[str] = frozenset()) -> None:
@@ -49,6 +50,7 @@ class Builder:
         self.index_type = index_type
         self.location: SourceLocation | None = None
         self.forbids_emission = False
+        self.leaders: Mapping[str, str] = {}
         self._requirements: dict[Expr, ir.Requirement] = {}
         self._blocks: list[list[ir.Operation]] = [[]]
         self._producers: dict[Value, ir.Operation] = {}
@@ -77,6 +79,16 @@ class Builder:
             yield self._blocks[-1]
         finally:
             self._blocks.pop()
+
+    @contextmanager
+    def outside(self) -> Iterator[None]:
+        """Append what is emitted inside to the outermost block, before the loops and branches that are open."""
+        blocks = self._blocks
+        self._blocks = blocks[:1]
+        try:
+            yield
+        finally:
+            self._blocks = blocks
 
     @property
     def is_nested(self) -> bool:
@@ -184,6 +196,12 @@ class Builder:
         sizes as the call knows them, where they have other names here.
         """
         asked = asked or (origin(as_expr(left)), origin(as_expr(right)))
+        if len(found := {self.leaders[name] for side in asked for name in side.variables & self.leaders.keys()}) > 1:
+            first, second = sorted(found)
+            raise shapes.Mismatch(
+                f"{message}; {first!r} and {second!r} are jagged, and their entries do not begin at the same offsets:"
+                " make one with those of the other, by `torch.nested.nested_tensor_from_jagged(values, x.offsets())`"
+            )
         left, right = simplify(as_expr(left), self.facts), simplify(as_expr(right), self.facts)
         difference = simplify(left - right, self.facts)
         if difference == 0:

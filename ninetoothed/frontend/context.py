@@ -22,6 +22,17 @@ from ninetoothed.frontend.values import Dimension, chosen, origin
 from ninetoothed.specialisation import ArgumentClass, Specialisation
 
 
+def leaders(definition: KernelDefinition, specialisation: Specialisation) -> dict[str, str]:
+    """Map the sizes of jagged dimensions to the first of the parameters that share their offsets."""
+    found = {}
+    for parameter in definition.given:
+        if parameter.jagged is not None:
+            sharing = specialisation.arguments[definition.positions[parameter.jagged.sharing]]
+            if sharing.role == "constant" and sharing.value is not None:
+                found[str(parameter.jagged.longest)] = sharing.value[1]
+    return found
+
+
 @dataclass(eq=False)
 class TraceContext:
     """One specialisation of a kernel being traced.
@@ -32,6 +43,7 @@ class TraceContext:
     bindings: the expressions to put for names that the specialisation knows.
     loads: the tiles that were read since the last store, so that naming a parameter twice loads it once.
     locations: the lowered accesses, so that each is lowered once.
+    entries: those of jagged parameters that were looked up, by offsets and number (see `frontend.jagged`).
     counters: the counters of loops over all tiles along a dimension.
     conditions: how many branches of the kernel are open. call_depth: how many calls are.
     write_logs: those of the open regions, the outermost first (see `frontend.regions`).
@@ -47,6 +59,7 @@ class TraceContext:
     bindings: dict[str, Expr]
     loads: dict = field(default_factory=dict)
     locations: dict = field(default_factory=dict)
+    entries: dict = field(default_factory=dict)
     counters: dict[str, Dimension] = field(default_factory=dict)
     conditions: int = 0
     call_depth: int = 0
@@ -72,6 +85,7 @@ class TraceContext:
         facts = specialisation.facts(sorted(names))
         wide = any(argument.wide for argument in specialisation.arguments)
         builder = Builder(facts, dtypes.int64 if wide else dtypes.int32, frozenset(names).union(definition.symbols))
+        builder.leaders = leaders(definition, specialisation)
         context = cls(definition, specialisation, builder, bindings, is_sketch=is_sketch)
         for axis, size in zip(context.axes, context.grid, strict=True):
             builder.facts = builder.facts.bind(axis, 0, size - 1)
@@ -136,6 +150,11 @@ class TraceContext:
     def number(self, size: Any) -> Expr:
         """Return a size or stride as the specialisation knows it."""
         return simplify(as_expr(size).subs(self.bindings), self.facts)
+
+    def simplified(self, size: Any, longest: Expr) -> Expr:
+        """Return a size of an entry; where it is that of the longest too, as this is known."""
+        own = simplify(as_expr(size), self.facts)
+        return longest if own == longest else own
 
     def argument(self, parameter: int) -> ArgumentClass:
         """Return the class of a parameter's argument."""

@@ -18,6 +18,7 @@ from ninetoothed.errors import ArgumentError
 from ninetoothed.expr import Expr, Var, as_expr, const, maximum, var
 from ninetoothed.frontend import shapes
 from ninetoothed.frontend.context import TraceContext
+from ninetoothed.frontend.jagged import entry_of
 from ninetoothed.frontend.lanes import lane, lane_bounds, masked_index
 from ninetoothed.frontend.numbers import holds, numeric
 from ninetoothed.frontend.values import Dimension, SourceRef, TileRef
@@ -119,14 +120,16 @@ def _located(
     argument, own = context.argument(parameter), context.definition.parameters[parameter]
     _check_size(context, own.name, extents)
     # A loop's body is traced several times; its variables keep their names, and so the facts about them.
-    key = (parameter, levels)
+    names = tuple(lane.name for lane in lanes)
+    entry = entry_of(context, parameter, levels, names)
+    key = (parameter, levels) if entry is None else (parameter, levels, entry.start, entry.length)
     if key not in context.locations:
-        names = tuple(lane.name for lane in lanes)
-        arrangement = context.arrangements[parameter]
+        arrangement = context.arrangements[parameter] if entry is None else entry.arrangement
         if context.is_sketch:
             context.locations[key] = Location(source_indices(arrangement, levels, None), ())
         else:
-            context.locations[key] = lower(arrangement, levels, context.facts, lanes=names)
+            bounds = None if entry is None else entry.bounds(context, parameter)
+            context.locations[key] = lower(arrangement, levels, context.facts, names, bounds)
     location = context.locations[key]
     guards = (*before, *location.guards)
     edges = () if is_gathered else location.edges  # Lanes that tiles of indices reach for count.
@@ -284,6 +287,11 @@ def fitted(context: TraceContext, place: Access, operand: Any) -> Value:
 def source_access(context: TraceContext, ref: SourceRef, indices: tuple) -> Access:
     """Return the access of `x.source[i, j]`, of numbers or tiles, guarded where they may leave the tensor."""
     parameter = context.definition.parameters[ref.parameter]
+    if parameter.jagged is not None:
+        raise context.error(
+            f"{parameter.name!r} is jagged, and elements of its source are not read or written by indices; index its"
+            " tiles, or pass its `.values()` and `.offsets()`"
+        )
     sizes = tuple(context.number(size) for size in parameter.source.sizes)
     builder = context.builder
     tiled = [i for i in indices if isinstance(i, Value) and not i.type.is_scalar]

@@ -8,6 +8,7 @@ from ninetoothed.dtypes import PointerType
 from ninetoothed.expr import Expr, const, var
 from ninetoothed.frontend import shapes
 from ninetoothed.frontend.context import TraceContext
+from ninetoothed.frontend.jagged import entry_of_tile
 from ninetoothed.frontend.lanes import guard_bounds, lane, mask
 from ninetoothed.frontend.memory import access, name
 from ninetoothed.frontend.numbers import numeric
@@ -56,7 +57,15 @@ def unclamped(context: TraceContext, ref: TileRef, innermost: tuple[Expr, ...]) 
 def _element_offsets(context: TraceContext, ref: TileRef) -> Value:
     place = access(context, ref)
     lanes = {lane.axis: var(lane.name) for lane in place.lanes}
-    indices = unclamped(context, ref, tuple(lanes.get(axis, const(0)) for axis in range(len(place.type.shape))))
+    innermost = tuple(lanes.get(axis, const(0)) for axis in range(len(place.type.shape)))
+    indices = unclamped(context, ref, innermost)
+    entry = entry_of_tile(context, ref.parameter, ref.indices)
+    if entry is not None:
+        indices = (*indices[: entry.dim], entry.start + indices[entry.dim], *indices[entry.dim + 1 :])
+    elif context.definition.parameters[ref.parameter].jagged is not None and not context.is_sketch:
+        raise context.error(
+            f"a tile of {name(context, ref)!r} has elements of several entries of its batch; tile it by 1"
+        )
     return _flat(context, ref.parameter, place, indices)
 
 

@@ -108,10 +108,14 @@ def count_of(size: Expr, dimension: Dimension) -> KnownCount | OpenCount:
 
 @dataclass(frozen=True)
 class LevelRef:
-    """The type of a level's elements when they are tiles themselves: `x.dtype` of a hierarchical tile."""
+    """The type of a level's elements when they are tiles themselves: `x.dtype` of a hierarchical tile.
+
+    indices: those of the tile, a tuple for each level above it.
+    """
 
     parameter: int
     level: int
+    indices: tuple[tuple[Expr, ...], ...] = ()
 
 
 @dataclass(frozen=True)

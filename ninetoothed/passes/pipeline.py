@@ -25,6 +25,7 @@ from ninetoothed.passes import (
     loop_peeling,
     overhang,
     overlapped_products,
+    past_the_end,
     persistent,
     product_rounds,
     remainder_subtile,
@@ -156,6 +157,12 @@ def _trip_count(state: ScheduledProgram, target: Target, schedule: Schedule) -> 
     return None if state.is_overlapped else _with_program(state, trip_count.mark(state.program, state.tma_tiles))
 
 
+def _past_the_end(state: ScheduledProgram, target: Target, schedule: Schedule) -> ScheduledProgram | None:
+    if state.is_overlapped or state.is_distributed or state.coarsening > 1:
+        return None
+    return _with_program(state, past_the_end.skip(state.program))
+
+
 def _grid(state: ScheduledProgram, target: Target, schedule: Schedule) -> ScheduledProgram:
     return replace(state, grid=grid.place(state, schedule))
 
@@ -195,5 +202,6 @@ GPU = (
     Pass("tma_tiles", _tma_tiles),
     Pass("trip_count", _trip_count),
     Pass("grid", _grid),
+    Pass("past_the_end", _past_the_end),
 )
 PASSES = PORTABLE + GPU

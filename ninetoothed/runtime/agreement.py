@@ -82,5 +82,5 @@ def _owner(definition: KernelDefinition, name: str, cut: _Cut) -> str:
     for parameter in definition.parameters:
         own = {leaf for size in parameter.source.sizes for leaf in leaves_of(size)}
         if cut.formula.size.variables and cut.formula.size.variables <= own:
-            return parameter.name
+            return parameter.part_of or parameter.name
     return name

@@ -58,17 +58,17 @@ def bind(definition: KernelDefinition, args: tuple, kwargs: dict[str, Any]) -> B
     Raises `ArgumentError` for a wrong count and an unknown or missing keyword, `ArgumentTypeError` for a constexpr
     symbol that is no integer.
     """
-    known = {parameter.name for parameter in definition.parameters}
+    known = {parameter.name for parameter in definition.given}
     by_keyword = {name: value for name, value in kwargs.items() if name in known}
     constants = _constants(definition, {name: value for name, value in kwargs.items() if name not in known})
     values = _positional(definition, args, by_keyword)
-    return BoundCall(tuple(values.get(each.name, each.source.value) for each in definition.parameters), constants)
+    return BoundCall(tuple(values.get(each.name, each.source.value) for each in definition.given), constants)
 
 
 def _positional(definition: KernelDefinition, args: tuple, by_keyword: dict[str, Any]) -> dict[str, Any]:
     """Match arguments with parameters by position; those that have a value of their own may be left out."""
-    every = [parameter.name for parameter in definition.parameters]
-    needed = [parameter.name for parameter in definition.parameters if parameter.source.value is None]
+    every = [parameter.name for parameter in definition.given]
+    needed = [parameter.name for parameter in definition.given if parameter.source.value is None]
     for order in (every, needed):
         given = dict(zip(order, args, strict=False))
         complete = all(name in given or name in by_keyword for name in needed)
@@ -98,7 +98,7 @@ def _constants(definition: KernelDefinition, given: dict[str, Any]) -> tuple[tup
                 f"{_show(value)}; make it `Symbol({name!r}, constexpr=True)` to give its value in calls"
             )
         if name not in expected and name not in definition.size_symbols:
-            names = [*(parameter.name for parameter in definition.parameters), *expected]
+            names = [*(parameter.name for parameter in definition.given), *expected]
             offer = near(name, names) or f"it takes {', '.join(names)}"
             raise ArgumentTypeError(f"kernel `{definition.name}` has no keyword `{name}`; {offer}")
         if as_int(value) is None or isinstance(value, torch.Tensor):
@@ -254,11 +254,16 @@ _CHECKS = {
 }
 
 
-def _memory(definition: KernelDefinition, parameter: KernelParameter, value: torch.Tensor) -> torch.Tensor:
-    """Return the tensor as a plain one; raise where it has no memory, or elements of a type unknown to kernels."""
+def check_memory_of(definition: KernelDefinition, parameter: KernelParameter, value: torch.Tensor) -> None:
+    """Raise where a tensor has no memory."""
     reason = _without_memory(value)
     if reason:
         raise problem(definition, parameter, *reason, ArgumentTypeError)
+
+
+def _memory(definition: KernelDefinition, parameter: KernelParameter, value: torch.Tensor) -> torch.Tensor:
+    """Return the tensor as a plain one; raise where it has no memory, or elements of a type unknown to kernels."""
+    check_memory_of(definition, parameter, value)
     if dtypes.from_torch(value.dtype) is None:
         what = f"has elements of {value.dtype}, which have no equivalent in a kernel"
         remedy = "convert it (complex numbers: `torch.view_as_real`)"
@@ -270,6 +275,9 @@ def _memory(definition: KernelDefinition, parameter: KernelParameter, value: tor
 
 def _without_memory(value: torch.Tensor) -> tuple[str, str] | None:
     """Say what a tensor without memory is and what to do instead; None for one that a kernel can work on."""
+    if value.is_nested and value.layout == torch.jagged:
+        remedy = "make the kernel with `Tensor(ndim, jagged_dim=...)`, or pass its `.values()` and `.offsets()`"
+        return "is given a jagged nested tensor, and is not jagged", remedy
     if type(value).__torch_dispatch__ is not torch.Tensor.__torch_dispatch__:
         return f"is given a `{type(value).__name__}`, and a kernel runs on plain tensors only", REGISTER
     if private.is_transformed(value):

@@ -19,8 +19,8 @@ import torch
 
 from ninetoothed import ir
 from ninetoothed.definition import KernelDefinition
-from ninetoothed.errors import AbsentError, ArgumentError
-from ninetoothed.runtime import arguments, executable, missing, variants
+from ninetoothed.errors import AbsentError, ArgumentError, UnsupportedError
+from ninetoothed.runtime import arguments, executable, jagged, missing, variants
 from ninetoothed.runtime.aliasing import check_memory
 from ninetoothed.runtime.arguments import BoundCall
 from ninetoothed.runtime.call_cache import FAST_PATHS, CallCache
@@ -100,11 +100,11 @@ class Launcher:
     def __call__(self, args: tuple, kwargs: dict[str, Any]) -> None:
         constants: tuple = ()
         call: BoundCall | None = None
-        if kwargs or len(args) != self._count:
-            if len(args) == self._count and self._are_plain(kwargs):
+        if kwargs or len(args) != self._count or self.definition.is_jagged:
+            if len(args) == self._count and self._are_plain(kwargs) and not self.definition.is_jagged:
                 constants = tuple(kwargs.items())
             else:
-                call = arguments.bind(self.definition, args, kwargs)
+                call = jagged.bind(self.definition, args, kwargs)
                 args, constants = call.arguments, call.constants
         recorder = RECORDER.get()
         if recorder is None:
@@ -116,7 +116,7 @@ class Launcher:
         known = self._calls.find(args, constants)
         given, is_new = args, not isinstance(known, LaunchPlan)
         if not isinstance(known, LaunchPlan):
-            call = call or arguments.bind(self.definition, args, dict(constants))
+            call = call or jagged.bind(self.definition, args, dict(constants))
             args, known = self._fitted(call, functools.partial(self._planned, constants))
         check_memory(known.definition, args, known.separate)
         if recorder is not None:
@@ -171,10 +171,15 @@ class Launcher:
                 build = functools.partial(executable.traced, plan.definition)
                 return self._variants.best(plan, call, device, asked, build)[1]
 
-        return self._fitted(arguments.bind(self.definition, args, kwargs), run)
+        return self._fitted(jagged.bind(self.definition, args, kwargs), run)
 
     def host_call(self, args: tuple, kwargs: dict[str, Any]) -> HostCall:
         """Trace a call of CPU tensors, with its arguments and numbers by name: for those who run it themselves."""
+        if self.definition.is_jagged:
+            raise UnsupportedError(
+                f"kernel `{self.definition.name}` takes jagged tensors, and cannot be run line by line yet; make it"
+                " without `jagged_dim` for one entry, and run that"
+            )
 
         def run(plan: SpecialisationPlan, call: BoundCall, device: torch.device) -> HostCall:
             with self._lock:
@@ -183,7 +188,7 @@ class Launcher:
             names = (parameter.name for parameter in plan.definition.parameters)
             return HostCall(variant.program, dict(zip(names, call.arguments, strict=True)), selection.values)
 
-        return self._fitted(arguments.bind(self.definition, args, kwargs), run)
+        return self._fitted(jagged.bind(self.definition, args, kwargs), run)
 
     def tune(self, args: tuple, kwargs: dict[str, Any]) -> Schedule:
         """Measure for calls like this, unless the result is on disk, and return the schedule that they get."""
@@ -196,7 +201,7 @@ class Launcher:
                     self._forget()
                 return self._variants.select(plan, call, device, gpu).schedule
 
-        return self._fitted(arguments.bind(self.definition, args, kwargs), run)
+        return self._fitted(jagged.bind(self.definition, args, kwargs), run)
 
     def _forget(self) -> None:
         """Forget what calls led to: their variants have changed, or are not remembered any more."""

@@ -18,6 +18,7 @@ _DISPATCHED = "what autograd has to record is told in another way, and calls tak
 _UNTRANSFORMED = "`torch.func.grad` and its like cannot transform operators"
 _MODULES = "modules are called, where their forwards might be"
 _OWN_KEY = "each process finds compiled kernels by Triton's own key"
+_LONGEST = "the longest entry of a nested tensor is read from the GPU at each call"
 _MODES = "launches of operators are not recorded, and steps of `generate` not replayed"
 
 # The names that private.py uses.
@@ -32,6 +33,8 @@ OF_PYTORCH = {
     "torch.Tensor._base": "a cache that is a view is taken for none",
     "torch._C._functorch.is_functorch_wrapped_tensor": "tensors of transformations are told by their memory",
     "torch._is_functional_tensor": "tensors of transformations are told by their memory",
+    "torch.nested._internal.nested_tensor.NestedTensor._maybe_max_seqlen": _LONGEST,
+    "torch.nested._internal.nested_tensor.NestedTensor._get_max_seqlen": _LONGEST,
     "torch._C.DisableTorchFunctionSubclass": "subclasses are read through DLPack",
     "torch._C._disabled_torch_function_impl": "each subclass is asked",
     "torch._C._dynamo.eval_frame._FrameAction": "`torch.compiler.disable` hides kernels from Dynamo",

@@ -138,6 +138,21 @@ def as_plain(tensor: torch.Tensor) -> torch.Tensor:
         return tensor.as_subclass(torch.Tensor)
 
 
+# -- PyTorch: jagged tensors --
+
+
+def known_longest(nested: torch.Tensor) -> int | None:
+    """Return the length of a nested tensor's longest entry, if PyTorch has it."""
+    known = getattr(nested, "_maybe_max_seqlen", None)
+    return None if known is None else int(known)
+
+
+def read_longest(nested: torch.Tensor, lengths: torch.Tensor) -> int:
+    """Read the length of a nested tensor's longest entry, and let PyTorch keep it."""
+    read = getattr(nested, "_get_max_seqlen", None)
+    return int(lengths.max() if read is None else read())
+
+
 # The `__torch_function__` of a class that does not want to be asked.
 disabled_torch_function: Any = getattr(torch._C, "_disabled_torch_function_impl", None)
 

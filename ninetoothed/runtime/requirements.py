@@ -104,7 +104,7 @@ def _whose(definition: KernelDefinition, name: str, number: int) -> str:
 
 def _places(definition: KernelDefinition, name: str) -> Iterator[tuple[str, int]]:
     """Yield the parameters and dimensions that a size is of."""
-    for parameter in definition.parameters:
+    for parameter in definition.as_given().parameters:
         for dim, size in enumerate(parameter.source.sizes):
             if as_expr(size) == as_expr(name):
                 yield parameter.name, dim

@@ -40,5 +40,5 @@ def _current(definition: KernelDefinition, specialisation: Specialisation, block
 @functools.lru_cache(maxsize=64)
 def _sketch(definition: KernelDefinition, specialisation: Specialisation) -> ir.Program:
     tensors = zip(definition.parameters, specialisation.arguments, strict=True)
-    ranks = {len(parameter.outermost) for parameter, argument in tensors if argument.role == "tensor"}
+    ranks = {len(own.outermost) for own, argument in tensors if argument.role == "tensor" and own.part_of is None}
     return frontend.sketch(definition, replace(specialisation, shared_grid=len(ranks) == 1))

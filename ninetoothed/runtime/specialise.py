@@ -21,10 +21,12 @@ import torch
 
 from ninetoothed import dtypes
 from ninetoothed.arrangement.sizes import plain_name
+from ninetoothed.definition import KernelParameter
 from ninetoothed.dtypes import DType
 from ninetoothed.expr import Expr, as_expr, var
 from ninetoothed.expr.sizes import power_above
 from ninetoothed.runtime.arguments import ALIGNMENT, BoundCall, is_read_by_host
+from ninetoothed.runtime.jagged import apart
 from ninetoothed.runtime.specialise_plan import SpecialisationPlan
 from ninetoothed.schedule import Schedule
 from ninetoothed.specialisation import ArgumentClass, Specialisation
@@ -76,12 +78,13 @@ def _known(
     """Find the symbols that need not be passed, and the number, symbol or product that each equals."""
     exact = plan.exact | dict(call.constants).keys()
     known: dict[str, int | Expr] = {name: number for name, number in numbers.items() if name in exact}
-    known |= {name: 1 for name in (plan.sizes & numbers.keys()) - plan.counted if numbers[name] == 1}
+    distinct = apart(plan.definition, call.arguments) if plan.definition.is_jagged else frozenset[str]()
+    known |= {name: 1 for name in (plan.sizes & numbers.keys()) - plan.counted - distinct if numbers[name] == 1}
     known |= {name: number for name, number in strides.items() if number in (0, 1)}
     dense = list(_dense(plan, numbers, known))
     for name, other in plan.twins:
         is_number = isinstance(known.get(name), int) or isinstance(known.get(other), int)
-        if name != other and not is_number and numbers[name] == numbers[other]:
+        if name != other and not is_number and distinct.isdisjoint((name, other)) and numbers[name] == numbers[other]:
             known.setdefault(name, known.get(other, var(other)))
     for stride, coefficient, sizes in dense:
         if stride not in known and numbers[stride] == math.prod((numbers[size] for size in sizes), start=coefficient):
@@ -132,10 +135,11 @@ def _divisors(plan: SpecialisationPlan, known: Mapping[str, int | Expr], unknown
 def _arguments(plan: SpecialisationPlan, call: BoundCall, device: torch.device) -> tuple[ArgumentClass, ...]:
     tensors = [value for role, value in zip(plan.roles, call.arguments, strict=True) if role == "tensor"]
     double = any(tensor.dtype == torch.float64 for tensor in tensors)
-    return tuple(_argument(role, value, double, device) for role, value in zip(plan.roles, call.arguments, strict=True))
+    parameters = zip(plan.definition.parameters, plan.roles, call.arguments, strict=True)
+    return tuple(_argument(each, role, value, double, device) for each, role, value in parameters)
 
 
-def _argument(role: str, value: Any, double: bool, device: torch.device) -> ArgumentClass:
+def _argument(parameter: KernelParameter, role: str, value: Any, double: bool, device: torch.device) -> ArgumentClass:
     if role == "unused":
         return ArgumentClass("absent")
     if role == "constant":
@@ -146,7 +150,8 @@ def _argument(role: str, value: Any, double: bool, device: torch.device) -> Argu
         return ArgumentClass("scalar", dtypes.from_torch(value.dtype))
     if isinstance(value, torch.Tensor):
         aligned = device.type != "cuda" or value.data_ptr() % ALIGNMENT == 0
-        return ArgumentClass("tensor", dtypes.from_torch(value.dtype), _is_wide(value), aligned)
+        wide = parameter.part_of is None and _is_wide(value)
+        return ArgumentClass("tensor", dtypes.from_torch(value.dtype), wide, aligned)
     return ArgumentClass("scalar", _number_type(value, double))
 
 

@@ -13,7 +13,7 @@ import torch
 from ninetoothed import frontend, ir
 from ninetoothed.arrangement.symbol import Symbol
 from ninetoothed.definition import KernelDefinition, KernelParameter
-from ninetoothed.errors import ArgumentError, SizeError
+from ninetoothed.errors import ArgumentError, SizeError, UnsupportedError
 from ninetoothed.expr import Expr, as_expr, const
 from ninetoothed.races import Footprints, TensorMemory
 from ninetoothed.races.site import Site, Space
@@ -109,6 +109,7 @@ class Subject:
 def subject(kernel: Any, args: Sequence[Any], kwargs: Mapping[str, Any], gpu: Machine) -> Subject:
     """Trace a kernel for a call, of which a tuple stands for a tensor of that shape."""
     definition = kernel.definition
+    _check_offered(definition)
     given = tuple(map(_tensor, definition.parameters, args)) if len(args) == len(definition.parameters) else tuple(args)
     plan = SpecialisationPlan(definition)
     call, device = arguments.check(definition, arguments.bind(definition, given, dict(kwargs)))
@@ -128,6 +129,16 @@ def subject(kernel: Any, args: Sequence[Any], kwargs: Mapping[str, Any], gpu: Ma
     return Subject(definition, program, selection.values, selection.schedule.blocks, named, known)
 
 
+def _check_offered(definition: KernelDefinition) -> None:
+    """Raise for kernels of jagged tensors, of which only a call's offsets tell where elements are."""
+    for parameter in definition.given:
+        if parameter.jagged is not None:
+            raise UnsupportedError(
+                f"kernel {definition.name!r}: `verify` does not look at kernels of jagged tensors, such as"
+                f" {parameter.name!r}; verify it without `jagged_dim`, for tensors whose entries are all as long"
+            )
+
+
 def _tensor(parameter: KernelParameter, value: Any) -> Any:
     """Make a tensor of a shape; anything else stays as it is."""
     is_shape = isinstance(value, tuple | torch.Size) and all(isinstance(size, int) for size in value)
@@ -139,6 +150,7 @@ def _tensor(parameter: KernelParameter, value: Any) -> Any:
 
 def examples(definition: KernelDefinition) -> Iterator[tuple[Any, ...]]:
     """Yield arguments of many sizes: one size for all dimensions that only a call tells, in turns."""
+    _check_offered(definition)
     for parameter in definition.parameters:
         source = parameter.source
         if not source.sizes and source.value is None and source.constexpr:

@@ -22,7 +22,8 @@ Unread = frozenset[Expr] | None
 
 def unobserved(program: ir.Program) -> dict[ir.Value, frozenset[Expr]]:
     """Find which lanes of each value are not read; see `Unread`."""
-    unread = _Unread(program.facts)
+    fixed = frozenset(value for operation in program.body for value in ir.results(operation) if value.type.is_scalar)
+    unread = _Unread(program.facts, fixed)
     unread.run(program.body)
     return unread.facts
 
@@ -32,6 +33,7 @@ class _Unread(Dataflow[frozenset[Expr]]):
     """Follows what no use of a value reads, from the last use to the first. known: facts of sizes."""
 
     known: Facts
+    fixed: frozenset[ir.Value]
     backwards = True
 
     def join(self, known: Unread, fact: frozenset[Expr]) -> frozenset[Expr]:
@@ -60,7 +62,7 @@ class _Unread(Dataflow[frozenset[Expr]]):
 
     def guarded(self, access: ir.Access) -> frozenset[Expr]:
         """Return what the guards of a store leave out: for `lane < n`, `n - lane`."""
-        bound = {name for name, _ in access.bindings}
+        bound = {name for name, value in access.bindings if value not in self.fixed}
         facts = with_lanes(self.known, access.type.axes)
         unread = (simplify(guard.size - guard.index, facts) for guard in access.guards if guard.upper)
         return frozenset(remaining for remaining in unread if not remaining.variables & bound)

@@ -18,6 +18,7 @@ from ninetoothed.passes.overhang import (
     between,
     contents,
     edges as edges_,
+    entries,
     fills,
     lanewise,
     poison,
@@ -181,6 +182,7 @@ class OverhangRewriter:
             case ir.Load():
                 self.load(operation)
             case ir.Store(access=access, value=raw):
+                entries.check_store(self, access, self.tile(raw))
                 if self.poison:
                     poison.check_store(self, access, self.tile(raw))
                 self.builder.emit(self.current.rebuilt(operation))

@@ -147,7 +147,7 @@ def outermost_shapes(plan: SpecialisationPlan, values: Mapping[str, int]) -> dic
     return {
         parameter.name: tuple(evaluate(as_expr(size), values) for size in parameter.outermost)
         for parameter, role in zip(plan.definition.parameters, plan.roles, strict=True)
-        if role == "tensor" or (role == "scalar" and parameter.outermost)
+        if parameter.part_of is None and (role == "tensor" or (role == "scalar" and parameter.outermost))
     }
 
 

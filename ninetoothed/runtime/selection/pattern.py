@@ -107,9 +107,7 @@ def pattern_of(definition: KernelDefinition, specialisation: Specialisation) -> 
 @functools.lru_cache(maxsize=8)
 def _work_of(definition: KernelDefinition) -> Pattern:
     """Return what the arrangement of a kernel tells of its work."""
-    used = [
-        (i, p) for i, p in enumerate(definition.parameters) if p.touched and p.source.ndim and not p.source.constexpr
-    ]
+    used = [(i, p) for i, p in enumerate(definition.given) if p.touched and p.source.ndim and not p.source.constexpr]
     blocks = frozenset(definition.symbols)
     extents: dict[str, Expr] = {}
     loops: dict[str, Expr] = {}

@@ -15,9 +15,10 @@ import torch
 from ninetoothed.backends import triton
 from ninetoothed.backends.torch.elementwise import LIBDEVICE
 from ninetoothed.runtime import dispatch, executable
-from ninetoothed.runtime.arguments import bind, check
+from ninetoothed.runtime.arguments import check
 from ninetoothed.runtime.compilation.compile import write_module
 from ninetoothed.runtime.compilation.target import target_of
+from ninetoothed.runtime.jagged import bind
 from ninetoothed.runtime.selection import machine, ranking
 from ninetoothed.runtime.selection.pattern import pattern_of
 from ninetoothed.runtime.selection.problem import aligned_tensors

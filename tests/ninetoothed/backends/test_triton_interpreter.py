@@ -18,12 +18,14 @@ def test_scripts(script, tmp_path):
 
 def test_applications(tmp_path):
     """Do everything that applications may do once more."""
-    names = ("applications", "blocks", "division", "indexing", "random_programs", "agreement")
+    names = ("applications", "blocks", "division", "indexing", "random_programs", "agreement", "jagged")
     files = [f"tests/ninetoothed/frontend/test_{name}.py" for name in names]
     plugin = ("-p", "tests.ninetoothed.backends.interpreted")
     files += ["tests/ninetoothed/arrangement/test_arrange.py", "tests/ninetoothed/language/test_statistics.py"]
     files.append("tests/ninetoothed/passes/test_overhang.py")
     # Programs of a thousand statements take the interpreter as long as all others together, and show it nothing new;
     # of the random ones eight do.
-    chosen = "not compiles and not long_programs and not python_does[1 and not python_does[2"
+    # Ten thousand programs of one line, and jagged tensors of the fewest entries, show it nothing either.
+    chosen = "not compiles and not long_programs and not python_does[1 and not python_does[2 and not many_entries"
+    chosen += " and not lengths1 and not lengths2 and not lengths4 and not gaps-four and not plain-whole"
     interpreting.run_module(tmp_path, "pytest", "-q", "-x", *plugin, *files, "-k", chosen)

@@ -474,8 +474,6 @@ def test_what_comes_later_says_so():
     def application(x):
         pass
 
-    with pytest.raises(UnsupportedError, match="jagged"):
-        ninetoothed.make(lambda x: x.tile((1,)), application, (Tensor(1, jagged_dim=0),))
     with pytest.raises(UnsupportedError, match="ahead of time"):
         ninetoothed.make(lambda x: x.tile((1,)), application, (Tensor(1),), output_dir="somewhere")
 

@@ -456,3 +456,12 @@ def test_triton_tells_what_a_compilation_depends_on(monkeypatch):
         assert private_triton.compilation_key(source, target, {}) is None
     monkeypatch.delattr("triton.compiler.compiler.get_cache_invalidating_env_vars")
     assert private_triton.compilation_key(source, target, {}) is None
+
+
+def test_the_longest_entry_of_a_nested_tensor_is_read_without_private_names():
+    nested = torch.nested.nested_tensor_from_jagged(torch.ones(9, 2), torch.tensor([0, 2, 9]))
+    path = "torch.nested._internal.nested_tensor.NestedTensor"
+    assert private.known_longest(nested) is None
+    with missing(f"{path}._maybe_max_seqlen {path}._get_max_seqlen") as stand_in:
+        assert stand_in.read_longest(nested, nested.offsets().diff()) == 7 and stand_in.known_longest(nested) is None
+    assert private.read_longest(nested, nested.offsets().diff()) == 7 and private.known_longest(nested) == 7
