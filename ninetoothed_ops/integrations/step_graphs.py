@@ -36,7 +36,7 @@ from ..modules.replacements import REPLACEMENTS
 from . import step_masks
 from .attention_interface import LENGTHS
 from .step_caches import StepCache, memory_of, unlike_static
-from .step_checks import VALUES, Pins, checked
+from .step_checks import VALUES, checked, pinned
 
 NAME = "get_compiled_call"
 CACHE = "past_key_values"
@@ -113,7 +113,7 @@ class Steps:
         self.kind: tuple = ()
         self.held: list[torch.Tensor | None] = []
         self.cache: Any = None
-        self.graph: tuple[Any, Callable[[], None], Pins] | None = None
+        self.graph: tuple[Any, Callable[[], None], Callable[[], bool]] | None = None
         self.reason: str | None = None
         self.begun = 0
 
@@ -151,8 +151,8 @@ class Steps:
     def _run(self, step: Callable[[], Any]) -> Any:
         compiler = self.compiler
         if self.graph is not None:
-            output, replay, pins = self.graph
-            if pins.hold():
+            output, replay, is_unchanged = self.graph
+            if is_unchanged():
                 replay()
                 return type(output)(**output)  # The next step overwrites its logits.
             compiler.tell("modules or weights were exchanged between two steps: one runs launch by launch")
@@ -165,7 +165,7 @@ class Steps:
             return output
         if self.reason is not None:
             try:
-                self.graph = *capture(step, compiler.model.device), Pins.of(compiler.model)
+                self.graph = *capture(step, compiler.model.device), pinned(compiler.model)
                 return self._run(step)
             except RuntimeError as error:  # whatever CUDA does not capture
                 self.reason = compiler.tell(f"it cannot be captured: {str(error).partition(chr(10))[0]}")

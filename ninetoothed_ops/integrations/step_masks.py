@@ -45,7 +45,6 @@ def _is_plain(config: Any, others: dict[str, Any]) -> bool:
 
 def _length_of(cache: Any) -> int:
     """Find the length of a static cache of transformers that holds all tokens; -1 of any other."""
-    layers = getattr(cache, "layers", ())
-    first: Any = layers[0] if layers else None
-    is_static = type(cache) is cache_utils.StaticCache and type(first) is cache_utils.StaticLayer
-    return getattr(first, "max_cache_len", -1) if is_static and getattr(first, "is_initialized", False) else -1
+    first: Any = cache.layers[0] if type(cache) is cache_utils.StaticCache and cache.layers else None
+    is_static = type(first) is cache_utils.StaticLayer and getattr(first, "is_initialized", False)
+    return first.max_cache_len if is_static else -1
