@@ -8,8 +8,9 @@ A call that neither recognises is prepared anew. A call that was found by its si
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
+from enum import Enum
 from typing import Any
 
 import torch
@@ -31,17 +32,12 @@ CAPACITY = 1024
 _PLAIN_TENSORS = frozenset({torch.Tensor, torch.nn.Parameter})
 
 
-@dataclass(frozen=True)
-class Mark:
-    """A note on a call for which there is nothing to replay."""
+class Mark(Enum):
+    """Notes on calls for which there is nothing to replay."""
 
-    meaning: str
-
-
-# The call was seen once, and is recorded when it comes again.
-SEEN = Mark("seen")
-# The call has no signature.
-UNHASHABLE = Mark("unhashable")
+    SEEN = "it was seen once, and is recorded when it comes again"
+    UNRECORDED = "it has no plan"
+    UNHASHABLE = "it has no signature"
 
 
 class CallCache:
@@ -56,7 +52,7 @@ class CallCache:
     `_known`      the last CAPACITY signatures, also of calls that guards cannot tell from others
     The first two hold nothing that the last does not.
 
-    Only `keep` needs a lock. Other methods read tuples, which are replaced and never changed, and dictionaries, which
+    Only `keep` takes a lock. Other methods read tuples, which are replaced and never changed, and dictionaries, which
     are replaced before anything is removed. If two threads add something at once, one of it may be lost, and is added
     again later.
     """
@@ -66,6 +62,7 @@ class CallCache:
         self._known: dict[tuple, LaunchPlan | Mark] = {}
         self._by_shapes: dict[tuple, tuple[FastPath, ...]] = {}
         self._tries = 0
+        self._lock = threading.Lock()
         self.recent: tuple[FastPath, ...] = ()
 
     def again(self, args: tuple, constants: tuple) -> Any:
@@ -84,11 +81,11 @@ class CallCache:
         return None
 
     def find(self, args: tuple, constants: tuple) -> LaunchPlan | Mark | None:
-        """Look a call up by its signature: None if it is unknown, UNHASHABLE if it has none."""
+        """Look a call up by its signature: None if it is unknown, `UNHASHABLE` if it has none."""
         try:
             known = self._known.get(signature(args, constants, self._exact))
         except (RuntimeError, TypeError):  # no memory, or nothing to hash
-            return UNHASHABLE
+            return Mark.UNHASHABLE
         return None if isinstance(known, LaunchPlan) and not known.is_current else known
 
     def add_fast_path(self, args: tuple, constants: tuple, plan: LaunchPlan) -> FastPath | None:
@@ -104,14 +101,16 @@ class CallCache:
         return path
 
     def keep(self, args: tuple, constants: tuple, found: LaunchPlan | Mark) -> None:
-        """Remember what a call led to. Callers hold a lock."""
-        if len(self._known) >= CAPACITY:
-            self._known = dict(list(self._known.items())[CAPACITY // 2 :])
-            self._by_shapes = {}
-            for known in self._known.values():
-                if isinstance(known, LaunchPlan):
-                    known.fast_paths = 0
-        self._known[signature(args, constants, self._exact)] = found
+        """Remember what a call led to."""
+        key = signature(args, constants, self._exact)
+        with self._lock:
+            if len(self._known) >= CAPACITY:
+                self._known = dict(list(self._known.items())[CAPACITY // 2 :])
+                self._by_shapes = {}
+                for known in self._known.values():
+                    if isinstance(known, LaunchPlan):
+                        known.fast_paths = 0
+            self._known[key] = found
 
     def forget(self) -> None:
         """Forget all calls."""

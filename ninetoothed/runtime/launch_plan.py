@@ -13,7 +13,6 @@ value, or launches a kernel on other memory) has no plan, and is run each time.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -24,7 +23,7 @@ import torch
 
 from ninetoothed.free_names import FreeName
 from ninetoothed.runtime.arguments import ALIGNMENT
-from ninetoothed.runtime.call_cache import SEEN, CallCache, Mark
+from ninetoothed.runtime.call_cache import CallCache, Mark
 from ninetoothed.runtime.fast_path import run
 from ninetoothed.runtime.launch_steps import Copy, Launch, LaunchPlan, Scalar, TensorAddress, View
 from ninetoothed.runtime.private import TorchDispatchMode, hidden_from_dynamo, modes_see_operations
@@ -39,10 +38,6 @@ _EMPTY = frozenset(
 _COPIES = frozenset({"aten::clone", "aten::_to_copy"})
 _ZEROS = frozenset({"aten::zeros", "aten::zeros_like", "aten::new_zeros"})
 _PLAIN = frozenset({bool, int, float, str, type(None), torch.dtype, torch.device, torch.layout, torch.memory_format})
-
-
-# Marks a call that has no plan.
-UNRECORDED = Mark("unrecorded")
 
 
 class LaunchRecorder(TorchDispatchMode):
@@ -203,12 +198,11 @@ class ReplayedFunction:
         self._allocate = allocate
         self._launch = launch
         self.calls = CallCache()
-        self._lock = threading.Lock()
 
     @hidden_from_dynamo
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         flat, names = ((*args, *kwargs.values()), tuple(kwargs)) if kwargs else (args, ())
-        known: LaunchPlan | Mark | None = UNRECORDED
+        known: LaunchPlan | Mark | None = Mark.UNRECORDED
         if RECORDER.get() is None:  # Inside another recording, the launches themselves must be seen.
             for fast_path in self.calls.recent:
                 output = fast_path(flat, names)
@@ -222,12 +216,12 @@ class ReplayedFunction:
             path = self.calls.add_fast_path(flat, names, known)
             output = None if path is None else path(flat, names)
             return run(known, flat) if output is None else output
-        if known is SEEN:
+        if known is Mark.SEEN:
             return self._record(args, names, flat)
         output = self._allocate(*args, **kwargs)
         self._launch(output, *args, **kwargs)
         if known is None:
-            self._keep(flat, names, SEEN if _can_be_recorded(flat) else UNRECORDED)
+            self.calls.keep(flat, names, Mark.SEEN if _can_be_recorded(flat) else Mark.UNRECORDED)
         return output
 
     def add_fast_path(self, args: tuple, constants: tuple, flat: tuple, names: tuple[str, ...]) -> None:
@@ -258,12 +252,8 @@ class ReplayedFunction:
         if plan is not None:
             for launcher in recorder.launchers:
                 launcher.dependants.add(self.calls)
-        self._keep(flat, names, plan or UNRECORDED)
+        self.calls.keep(flat, names, plan or Mark.UNRECORDED)
         return output
-
-    def _keep(self, flat: tuple, names: tuple[str, ...], found: Any) -> None:
-        with self._lock:
-            self.calls.keep(flat, names, found)
 
 
 def _can_be_recorded(values: tuple) -> bool:

@@ -328,16 +328,15 @@ def below_autograd() -> tuple[Callable[[], AbstractContextManager], Any] | None:
 
 def is_plain(tensor: torch.Tensor) -> bool:
     """Tell whether nothing but autograd stands between a call with this tensor and the kernels of its device."""
+    device = tensor.device.type.upper()
     try:
-        keys, key = torch._C._dispatch_keys(tensor), torch._C.DispatchKey
-        keys = (keys | torch._C._dispatch_tls_local_include_set()) - torch._C._dispatch_tls_local_exclude_set()
-        device = tensor.device.type.upper()
-        expected = (key.BackendSelect, key.ADInplaceOrView, getattr(key, f"Autograd{device}"), getattr(key, device))
-        for each in expected[:-1]:
-            keys = keys - torch._C.DispatchKeySet(each)
-        return read_keys(keys) == read_keys(torch._C.DispatchKeySet(expected[-1])) != -1
+        keys = torch._C._dispatch_keys(tensor) | torch._C._dispatch_tls_local_include_set()
+        keys = keys - torch._C._dispatch_tls_local_exclude_set()
+        names = (device, f"Autograd{device}", "ADInplaceOrView", "BackendSelect")
+        plain = [torch._C.DispatchKeySet(getattr(torch._C.DispatchKey, name)) for name in names]
     except AttributeError:
         return False
+    return read_keys(functools.reduce(operator.or_, plain, keys)) == read_keys(functools.reduce(operator.or_, plain))
 
 
 # The dispatch keys of a call as a number; where PyTorch does not tell, a number that no call has.

@@ -236,4 +236,4 @@ class TestManyCalls:
     def test_tensors_without_shapes_are_not_known(self):
         nested = torch.nested.nested_tensor([torch.zeros(2), torch.zeros(3)])
         calls = call_cache.CallCache()
-        assert calls.again((nested,), ()) is None and calls.find((nested,), ()) is call_cache.UNHASHABLE
+        assert calls.again((nested,), ()) is None and calls.find((nested,), ()) is call_cache.Mark.UNHASHABLE
