@@ -72,14 +72,14 @@ def _launch(variant: Any, emitted: Any, applied: Any) -> Iterator[str]:
     yield f"stored: {plain(variant.stored)}"
     yield f"touched: {plain(variant.touched)}"
     yield f"precision: {plain(variant.precision)}"
-    for requirement in variant.requirements:
+    for requirement in variant.program.requirements:
         yield f"requires {requirement.left} == {requirement.right}: {requirement.message} {plain(requirement.location)}"
     blocks = selection.schedule.blocks
     for name, each in _fields(selection.specialisation):
         # What is known is sorted by name, of which those of blocks are others in another process.
         told = [renamed(plain(item), blocks) for item in each] if isinstance(each, tuple) else [plain(each)]
         yield from (f"class {name}: {line}" for line in (told if name == "arguments" else sorted(told)))
-    for free in variant.free_names:
+    for free in variant.program.free_names:
         # Where it was found is a namespace, and what is no number is another object in each process.
         told = plain(free.value) if isinstance(free.value, int | float | str | None) else type(free.value).__name__
         yield f"free name {free.name}: {told}"
@@ -92,7 +92,7 @@ def _sharing_memory(definition: Any, variant: Any, gpu: str) -> Iterator[str]:
     """
     from ninetoothed.runtime import aliasing
 
-    for question in () if variant.footprints is None else variant.footprints.questions:
+    for question in () if variant.program.footprints is None else variant.program.footprints.questions:
         yield f"asks whether programs race for {question.parameter}"
     if gpu != "H100":
         return

@@ -84,7 +84,7 @@ def pairs(definition: KernelDefinition, variant: Variant, values: Mapping[str, i
     """List the pairs of tensors that a variant touches, and of which it writes to the first; each pair once."""
     names = [parameter.name for parameter in definition.parameters]
     written = [position for position, name in enumerate(names) if name in variant.stored]
-    footprints = variant.footprints
+    footprints = variant.program.footprints
     return tuple(
         Pair(definition, i, j, values, footprints)
         for i in written

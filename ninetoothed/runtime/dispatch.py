@@ -31,7 +31,7 @@ from ninetoothed.runtime.launch_steps import LaunchPlan
 from ninetoothed.runtime.private import hidden_from_dynamo
 from ninetoothed.runtime.selection import machine, tuning
 from ninetoothed.runtime.specialise_plan import SpecialisationPlan
-from ninetoothed.runtime.variants import Selection, TracedVariant, Variant
+from ninetoothed.runtime.variants import Selection, Variant
 from ninetoothed.schedule import Schedule
 
 _T = TypeVar("_T")
@@ -159,13 +159,13 @@ class Launcher:
                     raise
                 absent.add(next(name for name in reversed(suspects) if name not in touched))
 
-    def trace(self, args: tuple, kwargs: dict[str, Any], gpu: machine.Machine | None = None) -> TracedVariant:
+    def trace(self, args: tuple, kwargs: dict[str, Any], gpu: machine.Machine | None = None) -> Variant:
         """Trace the variant of a call, for a GPU that need not be there.
 
         `gpu` None is the GPU that the tensors are on; for CPU tensors, the PyTorch backend.
         """
 
-        def run(plan: SpecialisationPlan, call: BoundCall, device: torch.device) -> TracedVariant:
+        def run(plan: SpecialisationPlan, call: BoundCall, device: torch.device) -> Variant:
             asked = gpu or (machine.current(device) if device.type == "cuda" else None)
             with self._lock:
                 build = functools.partial(executable.traced, plan.definition)

@@ -23,24 +23,24 @@ from ninetoothed.runtime.hosts import Run, host_of
 from ninetoothed.runtime.launch_steps import Launch, LaunchPlan, Scalar, TensorAddress
 from ninetoothed.runtime.missing import tell
 from ninetoothed.runtime.selection.problem import COARSENED_WARPS, aligned_tensors
-from ninetoothed.runtime.variants import Selection, TracedVariant, Variant, trace
+from ninetoothed.runtime.variants import Selection, Variant, trace
 from ninetoothed.runtime.workspace import workspace_of
 from ninetoothed.schedule import DataParallel, Persistent, Schedule, Sharing, SplitK, StreamK
 
 NOT_OVERLAPPED = "its products do not overlap with what lies between them"
 
 
-def compiled(definition: KernelDefinition, variant: TracedVariant) -> Any:
+def compiled(definition: KernelDefinition, variant: Variant) -> Any:
     """Compile a variant for the place that it was selected for."""
     return (compile_for_gpu if variant.selection.gpu else prepare_for_host)(definition, variant)
 
 
-def prepare_for_host(definition: KernelDefinition, variant: TracedVariant) -> Run:
+def prepare_for_host(definition: KernelDefinition, variant: Variant) -> Run:
     """Prepare a variant, which may be one for a GPU, for a host."""
     return (variant.selection.host or host_of("cpu")).prepare(variant.program)
 
 
-def compile_for_gpu(definition: KernelDefinition, variant: TracedVariant) -> CompiledKernel:
+def compile_for_gpu(definition: KernelDefinition, variant: Variant) -> CompiledKernel:
     """Compile a variant for its GPU, which need not be there. Errors: see `compile_kernel`.
 
     Raises `ResourceError` where products cannot overlap as the schedule asks: another schedule is tried then.
@@ -68,7 +68,7 @@ def plan_of(
         (launch_of(definition, variant, call, integers, device) if on_gpu else run_of(definition, variant, integers),),
         precision=variant.precision,
         device=device.index if on_gpu else None,
-        free_names=variant.free_names,
+        free_names=variant.program.free_names,
         definition=definition,
         separate=pairs(definition, variant, integers),
     )
@@ -110,7 +110,7 @@ def run_of(definition: KernelDefinition, variant: Variant, integers: Mapping[str
 
 
 def _compiled(
-    definition: KernelDefinition, variant: TracedVariant, schedule: Schedule, target: Target, uses_wgmma: bool = True
+    definition: KernelDefinition, variant: Variant, schedule: Schedule, target: Target, uses_wgmma: bool = True
 ) -> CompiledKernel:
     gpu = variant.selection.gpu
     assert gpu is not None
@@ -131,17 +131,17 @@ class LoweredVariant:
     reports: tuple[passes.PassReport, ...]
 
 
-def lowered(variant: TracedVariant) -> LoweredVariant:
+def lowered(variant: Variant) -> LoweredVariant:
     """Lower a variant to the text for its own GPU."""
     return _lowered(variant, schedule_of(variant), target_of(variant.selection.gpu))
 
 
-def emitted_for(variant: TracedVariant) -> triton.Emitted:
+def emitted_for(variant: Variant) -> triton.Emitted:
     """Emit the text of a variant for its own GPU."""
     return lowered(variant).emitted
 
 
-def traced(definition: KernelDefinition, selection: Selection) -> TracedVariant:
+def traced(definition: KernelDefinition, selection: Selection) -> Variant:
     """Trace a variant. Raises `ResourceError` where its products do not overlap as its schedule asks."""
     variant = trace(definition, selection)
     if not has_form(variant):
@@ -149,12 +149,12 @@ def traced(definition: KernelDefinition, selection: Selection) -> TracedVariant:
     return variant
 
 
-def has_form(variant: TracedVariant) -> bool:
+def has_form(variant: Variant) -> bool:
     """Tell whether a variant's products overlap where its schedule asks for it."""
     return not variant.selection.schedule.overlaps or lowered(variant).schedule.overlaps
 
 
-def _lowered(variant: TracedVariant, schedule: Schedule, target: Target) -> LoweredVariant:
+def _lowered(variant: Variant, schedule: Schedule, target: Target) -> LoweredVariant:
     """Apply the passes for GPUs and print: in Gluon where products overlap, in Triton where that has no such form."""
     given = variant.program.parameters
     scheduled = passes.run(variant.program, target, schedule, passes.GPU)

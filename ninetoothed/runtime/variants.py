@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import torch
@@ -13,11 +13,9 @@ import torch
 from ninetoothed import dtypes, frontend, ir, passes
 from ninetoothed.definition import KernelDefinition
 from ninetoothed.errors import ResourceError, SizeError
-from ninetoothed.free_names import FreeName
 from ninetoothed.ir.effects import stored, touched
 from ninetoothed.passes import support
 from ninetoothed.passes.report import dump
-from ninetoothed.races import Footprints
 from ninetoothed.runtime import specialise
 from ninetoothed.runtime.arguments import BoundCall
 from ninetoothed.runtime.compilation.target import target_of
@@ -44,22 +42,20 @@ MOST_SPILLING = 4
 
 @dataclass(frozen=True)
 class Variant:
-    """A compiled program for a class of calls, and what launching must know of it.
+    """A program for a class of calls, and what launching must know of it.
 
     precision: that of float32 products (`matmul_precision`) under which it was traced, None where it does not matter.
-    stored, touched: the parameters that it writes to; that it reads or writes. requirements: the sizes that must be
-    equal in a call. footprints: what it touches of memory, None where it writes nothing.
-    free_names: the names outside the application that it was traced with. compiled: the backend's result, once there is
-    one.
+    stored, touched: the parameters that it writes to; that it reads or writes. reports: the program as it was traced,
+    and after each pass for every backend. compiled: the backend's result, once there is one; a variant that is
+    remembered has neither reports nor the body of its program.
     """
 
     selection: Selection
+    program: ir.Program
     precision: str | None
     stored: frozenset[str]
     touched: frozenset[str]
-    requirements: tuple[ir.Requirement, ...] = ()
-    footprints: Footprints | None = None
-    free_names: tuple[FreeName, ...] = ()
+    reports: tuple[passes.PassReport, ...] = ()
     compiled: Any = None
 
     @property
@@ -68,18 +64,7 @@ class Variant:
         return getattr(self.compiled, "spills", 0)
 
 
-@dataclass(frozen=True, kw_only=True)
-class TracedVariant(Variant):
-    """A variant with its program. It is not remembered: the compiled variant keeps what it needs of the program.
-
-    reports: the program as it was traced, and after each pass for every backend.
-    """
-
-    program: ir.Program
-    reports: tuple[passes.PassReport, ...] = ()
-
-
-def trace(definition: KernelDefinition, selection: Selection) -> TracedVariant:
+def trace(definition: KernelDefinition, selection: Selection) -> Variant:
     """Trace a kernel for a selection, and run the passes for every backend.
 
     Raises `SizeError` where the call's sizes do not fit together.
@@ -94,20 +79,17 @@ def trace(definition: KernelDefinition, selection: Selection) -> TracedVariant:
     check_races(definition, program.footprints, values)
     reports = (passes.PassReport("frontend", True, traced), *rewritten.reports)
     dump(f"kernel {definition.name}: the passes for every backend", reports)
-    return TracedVariant(
+    return Variant(
         selection,
+        program,
         precision if _has_float32_dot(program) else None,
         stored(ir.walk(program.body)),
         touched(program.body),
-        program.requirements,
-        program.footprints,
-        program.free_names,
-        program=program,
-        reports=reports,
+        reports,
     )
 
 
-Compile = Callable[[KernelDefinition, TracedVariant], Any]
+Compile = Callable[[KernelDefinition, Variant], Any]
 AnyVariant = TypeVar("AnyVariant", bound=Variant | None)
 
 
@@ -197,14 +179,14 @@ class VariantCache:
         """Find the variant for a selection, or trace and compile it."""
         for variant in self._variants.get(_key(selection), ()):
             if _suits(variant, selection.values):
-                check_races(definition, variant.footprints, selection.values)
+                check_races(definition, variant.program.footprints, selection.values)
                 return variant
         variant = trace(definition, selection)
         return self.keep(replace(variant, compiled=compile(definition, variant)))
 
     def keep(self, variant: Variant) -> Variant:
-        """Remember a compiled variant, without its program."""
-        kept = Variant(**{each.name: getattr(variant, each.name) for each in fields(Variant)})
+        """Remember a compiled variant, without the body of its program."""
+        kept = replace(variant, program=replace(variant.program, body=()), reports=())
         key = _key(variant.selection)
         self._variants[key] = (kept, *self._variants.get(key, ())[: MOST_ALIKE - 1])
         return kept
@@ -223,8 +205,9 @@ class VariantCache:
 
 def _suits(variant: Variant, values: Mapping[str, int]) -> bool:
     """Tell whether a variant of a call's class and schedule was traced for what else counts."""
-    is_current = variant.precision in (None, matmul_precision()) and all(each.is_current for each in variant.free_names)
-    return is_current and all(is_met(requirement, values) for requirement in variant.requirements)
+    program, has_precision = variant.program, variant.precision in (None, matmul_precision())
+    is_current = has_precision and all(each.is_current for each in program.free_names)
+    return is_current and all(is_met(requirement, values) for requirement in program.requirements)
 
 
 def _key(selection: Selection) -> tuple:

@@ -108,7 +108,7 @@ def _measure(
 ) -> dict[Schedule, float]:
     """Return the seconds of each schedule, the best first; the best one's variant is remembered."""
 
-    def compile(variant: variants.TracedVariant) -> variants.TracedVariant:
+    def compile(variant: variants.Variant) -> variants.Variant:
         return dataclasses.replace(variant, compiled=executable.compile_for_gpu(definition, variant))
 
     traced = []
