@@ -17,6 +17,7 @@ from torch import nn
 
 from ninetoothed.errors import UnsupportedError
 
+from ..modules import causal_lm
 from ..modules.attention import IMPLEMENTATIONS, OTHERS, REGISTRY, ROTARY, NTAttention, projects
 from ..modules.decoder_layer import NTDecoderLayer
 from ..modules.eligibility import unsuitable, unsupported
@@ -136,9 +137,12 @@ def decoder_layer(module: nn.Module) -> type[nn.Module] | str | None:
     return unsuitable(module) or NTDecoderLayer
 
 
-def rules(model: nn.Module, join: bool) -> tuple[Callable[[nn.Module], Any], ...]:
-    """Collect the rules for a model: with `join`, those for MLPs with their activations and for layers, too."""
-    return (*RULES, *_joined(model)) if join else RULES
+def rules(model: nn.Module, join: bool, loss: bool) -> tuple[Callable[[nn.Module], Any], ...]:
+    """Collect the rules for a model: with `join`, those for MLPs with their activations and for layers, too.
+
+    With `loss`, that for models whose loss needs no logits.
+    """
+    return (*RULES, *(_joined(model) if join else ()), *((causal_lm.replacement,) if loss else ()))
 
 
 def _joined(model: nn.Module) -> tuple[Callable[[nn.Module], type[nn.Module] | str | None], ...]:

@@ -179,7 +179,7 @@ def _pattern(name: str) -> str:
 
 
 def swap_modules(
-    model: nn.Module, filter_fn: Filter | None = None, *, join: bool = False, replay: bool = False
+    model: nn.Module, filter_fn: Filter | None = None, *, join: bool = False, replay: bool = False, loss: bool = False
 ) -> SwapReport:
     """Put NTLinear, NTConv2d, NTRMSNorm and their sisters in the place of a model's own modules, itself included.
 
@@ -211,6 +211,10 @@ def swap_modules(
     does not hold runs as it would without, and the report says why. Weights may be updated in place. Hooks, attributes,
     functions and settings that a callback changes between two steps of a call are not seen.
 
+    `loss=True` lets models of transformers compute their loss without logits, in training with labels: they
+    become NTCausalLMs, whose output has then no logits, unless they are called with `skip_logits=False`. Loss
+    functions, `num_items_in_batch` and soft caps are theirs. The report says of each model that it is so, or why not.
+
         report = swap_modules(model)
         print(report)
         report.undo()
@@ -220,7 +224,7 @@ def swap_modules(
     # The model's floating-point operations count as before.
     importlib.import_module("..ops.flops", __package__)
     integration = _integration(model)
-    rules = RULES if integration is None else (*integration.rules(model, join), *RULES)
+    rules = RULES if integration is None else (*integration.rules(model, join, loss), *RULES)
     # Every decision before the first change: a filter_fn that raises leaves the model as it was.
     verdicts = ((_decide(module, name, rules, filter_fn), module) for name, module in model.named_modules())
     decisions = [(row, module) for row, module in verdicts if row is not None]

@@ -1,4 +1,4 @@
-"""Train small Llamas sharded over two processes on CPUs, as they are and swapped: run by `test_fsdp.py`."""
+"""Train small Llamas over two processes on CPUs, sharded or whole, as they are and swapped: run by `test_fsdp.py`."""
 
 import os
 from functools import partial
@@ -31,6 +31,7 @@ def train(rank: int, port: int, results: str) -> None:
             found[way, is_swapped] = of_trainer(model_of(is_swapped), *options)
         for way, has_views in WRAPPED.items():
             found[way, is_swapped] = of_loop(model_of(is_swapped), has_views, rank)
+        found["whole", is_swapped] = of_whole_models(model_of(is_swapped, loss=True))
     if rank == 0:
         torch.save(found, results)
     distributed.destroy_process_group()
@@ -53,7 +54,7 @@ def shard_on_cpus() -> None:
     AcceleratorState.__init__ = begin_sharded
 
 
-def model_of(is_swapped):
+def model_of(is_swapped, loss=False):
     from transformers import LlamaConfig, LlamaForCausalLM
 
     torch.manual_seed(0)
@@ -62,7 +63,7 @@ def model_of(is_swapped):
     tokens = {"bos_token_id": None, "eos_token_id": None, "pad_token_id": 0}
     model = LlamaForCausalLM(LlamaConfig(**sizes, **heads, **tokens, max_position_embeddings=64, use_cache=False))
     if is_swapped:
-        assert swap_modules(model, join=True).swapped
+        assert swap_modules(model, join=True, loss=loss).swapped
     return model
 
 
@@ -71,21 +72,33 @@ def tokens_of(seed, rows):
 
 
 def of_trainer(model, options, config):
+    return outcome(*trained(model, {"fsdp": True, "fsdp_config": {"version": 2, **config}, **options}))
+
+
+def of_whole_models(model):
+    """Give the losses of `DistributedDataParallel` by transformers' Trainer, and the operators of ours that ran."""
+    os.environ.pop("ACCELERATE_USE_FSDP", None)  # left by a Trainer that shards
+    wrapped, losses, recorder = trained(model, {"gradient_accumulation_steps": 2})
+    assert isinstance(wrapped, torch.nn.parallel.DistributedDataParallel)
+    return losses, {name for name in recorder.counts if name.startswith("ninetoothed::")}
+
+
+def trained(model, options):
+    """Train by transformers' Trainer: the model as it wraps it, the losses, and what was recorded."""
     from accelerate.state import AcceleratorState
     from transformers import Trainer, TrainingArguments
 
     AcceleratorState._reset_state()  # of the Trainer before
     args = TrainingArguments(
-        use_cpu=True, fsdp=True, fsdp_config={"version": 2, **config}, max_steps=STEPS, optim="sgd",
-        learning_rate=0.1, per_device_train_batch_size=2, logging_steps=1, report_to=[], save_strategy="no",
-        disable_tqdm=True, **options,
+        use_cpu=True, max_steps=STEPS, optim="sgd", learning_rate=0.1, per_device_train_batch_size=2, logging_steps=1,
+        report_to=[], save_strategy="no", disable_tqdm=True, **options,
     )  # fmt: skip
-    data = [{"input_ids": row, "labels": row} for row in tokens_of(1, 4 * STEPS)]
+    data = [{"input_ids": row, "labels": row} for row in tokens_of(1, 8 * STEPS)]
     trainer = Trainer(model=model, args=args, train_dataset=data)
     with Recorder() as recorder:
         trainer.train()
     losses = [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
-    return outcome(trainer.model_wrapped, losses, recorder)
+    return trainer.model_wrapped, losses, recorder
 
 
 def of_loop(model, has_views, rank):

@@ -1,4 +1,4 @@
-"""Models that transformers' Trainer, or PyTorch, shards over processes learn swapped as they do unswapped."""
+"""Models that transformers' Trainer, or PyTorch, trains over two processes learn swapped as they do unswapped."""
 
 import socket
 
@@ -40,3 +40,10 @@ def test_sharded_training(way, found):
     assert ours.keys() == weights.keys()
     for name, weight in weights.items():
         torch.testing.assert_close(ours[name], weight, rtol=0, atol=3e-3 if is_mixed else 1e-5, msg=name)
+
+
+def test_losses_without_logits(found):
+    """`DistributedDataParallel` of a model whose loss needs no logits, which the Trainer averages over its batches."""
+    (expected, nothing), (losses, operators) = (found["whole", is_swapped] for is_swapped in (False, True))
+    assert not nothing and "ninetoothed::linear_cross_entropy_with_gradients" in operators
+    assert losses == pytest.approx(expected, rel=1e-5) and len(losses) == STEPS
