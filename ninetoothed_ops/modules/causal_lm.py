@@ -12,6 +12,8 @@ from typing import Any
 import torch
 from torch import nn
 
+from ninetoothed.runtime import private
+
 from .eligibility import unsuitable, unsupported
 from .linear import NTLinear
 from .pending_logits import PendingLogits
@@ -47,9 +49,9 @@ class NTCausalLM(Substitute):
 
 def defers(head: Any) -> bool:
     """Tell whether a head is a plain linear layer that nobody looks at, whose product can be left out."""
-    if type(head) not in (nn.Linear, NTLinear) or "forward" in vars(head):
+    if type(head) not in (nn.Linear, NTLinear):
         return False
-    if head._forward_hooks or head._forward_pre_hooks:
+    if not private.runs_forward_alone(head):
         return False
     return type(head.weight) is nn.Parameter and type(head.weight.data) is torch.Tensor
 
