@@ -1,4 +1,4 @@
-"""A training step of a Llama of 1.5B: forward, loss, backward, AdamW; PyTorch's, and with our modules.
+"""A training step of a Llama of 1.5B: forward, loss, backward, AdamW; PyTorch's, and with our modules and loss.
 
     python -m benchmarks.training [--size SIZE] [--batch N] [--length N] [--variant NAME ...] [--output FILE]
 
@@ -11,6 +11,7 @@ ours is less exact, or a loss is another.
 
 import argparse
 import gc
+import importlib.util
 import statistics
 import sys
 import time
@@ -19,17 +20,32 @@ import torch
 
 from benchmarks.end_to_end import breakdown, llama
 from benchmarks.end_to_end.__main__ import device_name, print_kernels
-from benchmarks.end_to_end.variants import JOINED
 from benchmarks.numerics import RATIO
 from benchmarks.report import RESULTS, save, slug, table
 from benchmarks.resnet import relative_error
+from ninetoothed_ops import swap_modules
+from ninetoothed_ops.modules.causal_lm import NTCausalLM
+
+
+def swapped(model):
+    """Put our modules into a model, and our loss, which needs no logits."""
+    return swap_modules(model, join=True, loss=True)
+
+
+def by_liger(model):
+    """Put Liger's kernels into a model. It changes functions of transformers, so that no variant may follow."""
+    from liger_kernel.transformers import apply_liger_kernel_to_llama
+
+    apply_liger_kernel_to_llama(model=model)
+
 
 # By name: how modules are swapped, if any, and whether layers and loss are compiled.
 VARIANTS = {
     "eager": (None, False),
-    "ours, eager": (JOINED, False),
+    "ours, eager": (swapped, False),
     "compiled": (None, True),
-    "ours, compiled": (JOINED, True),
+    "ours, compiled": (swapped, True),
+    **({"liger": (by_liger, False)} if importlib.util.find_spec("liger_kernel") else {}),
 }
 STEPS, WARM_UP = 8, 4
 # By how much a loss may differ from the first variant's, relative to it: bfloat16 rounds weights after each step.
@@ -51,7 +67,8 @@ class Training:
         if is_compiled:
             for layer in model.model.layers:
                 layer.compile(dynamic=False)
-            model.loss_function = torch.compile(model.loss_function, dynamic=False)
+            if not isinstance(model, NTCausalLM):  # whose loss is one operator
+                model.loss_function = torch.compile(model.loss_function, dynamic=False)
 
     def forward(self):
         self.loss = self.model(input_ids=self.ids, labels=self.ids, use_cache=False).loss
@@ -77,7 +94,7 @@ class Training:
 def check(size, ids):
     """Give, for PyTorch's model and ours, the loss's error and the gradients' median error, relative to float64."""
     found, expected = {}, None
-    for name, swap in (("float64", None), ("eager", None), ("ours, eager", JOINED)):
+    for name, swap in (("float64", None), ("eager", None), ("ours, eager", swapped)):
         model = llama.build(size, ids.device, torch.bfloat16, num_hidden_layers=2)
         training = Training(model.double() if expected is None else model, ids)
         if swap is not None:
