@@ -31,7 +31,7 @@ def survey(
     counts, smallest = ({axis: own[i] for axis, own in axes.items()} for i in (0, 1))
     found = _Found(body, walked, tuple(axes), _changed(body))
     sites, loaded = found.located()
-    space = Space(smallest, counts, _ranges(facts, walked, sites), loaded)
+    space = Space(smallest, counts, _ranges(walked, sites), loaded)
     questions: list[Question] = []
     for name in dict.fromkeys(site.parameter for site in sites if site.is_store):
         own = [site for site in sites if site.parameter == name]
@@ -61,11 +61,16 @@ def _changed(body: ir.Block) -> frozenset[str]:
     return frozenset(type.parameter for type in types if isinstance(type, PointerType))
 
 
-def _ranges(facts: Facts, walked: Walk, sites: Iterable[Site]) -> dict[str, Range]:
+def _ranges(walked: Walk, sites: Iterable[Site]) -> dict[str, Range]:
     """Return the ranges of rounds, of lanes and of numbers of run time, those of rounds first."""
     lanes = {lane.name: Range(0, lane.count - 1) for site in sites for lane in site.lanes}
     named = frozenset[str]().union(*(site.named for site in sites))
-    return {**walked.ranges, **lanes, **{name: facts.range_of(name) for name in sorted(named & walked.loaded.keys())}}
+    known = walked.integers.ranges
+    return {
+        **walked.ranges,
+        **lanes,
+        **{name: known.get(name, Range()) for name in sorted(named & walked.loaded.keys())},
+    }
 
 
 @dataclass(frozen=True)

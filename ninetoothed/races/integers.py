@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from ninetoothed import ir
 from ninetoothed.arrangement.guards import Guard
 from ninetoothed.dtypes import DType, PointerType, int1
-from ninetoothed.expr import Expr, Facts, const, is_nonnegative, maximum, minimum, var
+from ninetoothed.expr import Expr, Facts, Range, Var, const, is_nonnegative, maximum, minimum, var
 from ninetoothed.ir.lanes import forwards
 from ninetoothed.ir.traversal import bottom_up
 
@@ -55,7 +55,7 @@ class Integers:
     """The expressions of computed integers; what cannot be read back, loaded or computed, has a name of its own.
 
     loaded: the values that names stand for. counters: those of loops, by the rounds. carried: loop-carried variables,
-    each with its loop's round.
+    each with its loop's round. ranges: what the frontend knows of names, as that a remainder is not negative.
     """
 
     producers: Mapping[ir.Value, ir.Operation]
@@ -63,6 +63,7 @@ class Integers:
     loaded: dict[str, ir.Value] = field(default_factory=dict)
     counters: dict[str, Expr] = field(default_factory=dict)
     carried: dict[ir.Value, tuple[ir.Carried, str]] = field(default_factory=dict)
+    ranges: dict[str, Range] = field(default_factory=dict)
     _known: dict[ir.Value, Expr] = field(default_factory=dict)
     _names: dict[ir.Value, str] = field(default_factory=dict)
     _numbers: Iterator[int] = field(default_factory=itertools.count)
@@ -87,9 +88,11 @@ class Integers:
 
     def within(self, e: Expr, bindings: ir.Bindings) -> Expr:
         """Put the expressions of bound values for their names, and of rounds for counters."""
-        return e.subs(
-            {**self.counters, **{name: self.expr_of(value) for name, value in bindings if name in e.variables}}
-        )
+        bound = {name: self.expr_of(value) for name, value in bindings if name in e.variables}
+        for name, own in bound.items():
+            if isinstance(own.sole_atom, Var) and own.sole_atom.name in self.loaded:
+                self.ranges[own.sole_atom.name] = self.facts.range_of(name)
+        return e.subs({**self.counters, **bound})
 
     def has_loaded(self, e: Expr) -> bool:
         """Tell whether an expression depends on a number that was not read back."""

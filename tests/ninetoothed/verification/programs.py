@@ -142,6 +142,15 @@ def corners(x, y):
     y = x[0, 0] + x[1, 1]
 
 
+def ring(x, y):
+    y = y.tile(64)
+    return arrange.whole(x, y.shape), y
+
+
+def after_on_a_ring(x, y):
+    y = x.source[(y.offsets(0) + 1) % x.source.shape[0]]
+
+
 def bias(rows, columns):
     def arrangement(x, b, y):
         y = y.tile((rows, columns))
@@ -243,6 +252,7 @@ RIGHT = {
     "windows of a vector": lambda: (made(windows, total, 1, 1), (101,), (99,)),
     "pooling": lambda: (made(pooled, row_sums, 4, 1), (2, 3, 8, 12), (2 * 3 * 4 * 6,)),
     "a stencil of images": lambda: (made(stencil, corners, 3, 3), (2, 33, 70), (2, 33, 70)),
+    "read on a ring": lambda: (made(ring, after_on_a_ring, 1, 1), (100,), (100,)),
     "an even half read": lambda: (
         made(lambda x, y: (x[::2].tile((32,)), y.tile((32,))), double, 1, 1), (100,), (50,),
     ),
