@@ -6,7 +6,7 @@ import re
 import pytest
 import triton
 
-from docs import gpus
+from docs import gpus, training
 from tests import conftest
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -67,6 +67,13 @@ def test_the_page_on_gpus_is_current():
         turns = [(name, i % len(gpus.GPUS)) for i, name in enumerate(gpus.NAMES)]  # One GPU a kernel, in turn.
         stale = [name for name, i in turns if gpus.digest(name, gpus.GPUS[i]) != texts[name][i]]
         assert not stale, "run `python -m docs.gpus`"
+
+
+def test_the_page_on_what_a_backward_keeps_is_current():
+    """Of ours; what PyTorch keeps differs by release."""
+    written = [line.split("|")[1:3] for line in training.FILE.read_text().splitlines() if line[:3] == "| `"]
+    found = [line.split("|")[1:3] for line in training.page().splitlines() if line[:3] == "| `"]
+    assert written == found and len(found) > 5, "run `python -m docs.training`"
 
 
 def test_quick_files_exist():
