@@ -24,20 +24,23 @@ _MAKE = "make one with `torch.nested.nested_tensor_from_jagged(values, offsets)`
 class JaggedParts:
     """A nested tensor of layout `torch.jagged` in parts: entry b is `lengths[b]` values from `offsets[b]` on.
 
-    lengths: None where entries follow one another. dim: the jagged dimension; dimension 0 is the batch.
+    lengths: None where entries follow one another. dim: the jagged dimension; dimension 0 is the batch. nested: the
+    tensor. longest: the length of the longest entry, of parts that stand for a tensor that was not made: kernels take
+    them as they take one.
     """
 
-    nested: torch.Tensor
     values: torch.Tensor
     offsets: torch.Tensor
     lengths: torch.Tensor | None
     dim: int
+    nested: torch.Tensor | None = None
+    longest: int | None = None
 
     @classmethod
     def of(cls, nested: Any) -> JaggedParts:
         """Take a nested tensor apart; its values require gradients where it does."""
         dim = next(d for d, size in enumerate(nested.shape) if not isinstance(size, int))
-        return cls(nested, nested.values(), nested.offsets(), nested.lengths(), dim)
+        return cls(nested.values(), nested.offsets(), nested.lengths(), dim, nested)
 
     def shares_entries(self, other: JaggedParts) -> bool:
         """Tell whether the entries of another tensor begin and end alike, without reading a number."""
@@ -47,11 +50,19 @@ class JaggedParts:
     @property
     def known_longest(self) -> int | None:
         """The length of the longest entry, if PyTorch has it; 0 without entries."""
-        return private.known_longest(self.nested) if self.offsets.shape[0] > 1 else 0
+        if self.nested is None or self.offsets.shape[0] < 2:
+            return self.longest or 0
+        return private.known_longest(self.nested)
 
     def read_longest(self) -> int:
         """Read the length of the longest entry."""
+        assert self.nested is not None, "parts that stand for a tensor know it"
         return private.read_longest(self.nested, self.offsets.diff() if self.lengths is None else self.lengths)
+
+
+def is_jagged(value: Any) -> bool:
+    """Tell whether a value is a nested tensor of layout `torch.jagged`."""
+    return isinstance(value, torch.Tensor) and value.is_nested and value.layout == torch.jagged
 
 
 def _are_one(a: torch.Tensor, b: torch.Tensor) -> bool:
@@ -100,7 +111,7 @@ def _sharing(definition: KernelDefinition, parts: Mapping[str, Any]) -> Iterator
 def _parts(definition: KernelDefinition, parameter: KernelParameter, value: Any) -> JaggedParts:
     """Take a nested tensor apart; raise for an argument that is none, or has another dimension jagged."""
     source = parameter.source
-    if not isinstance(value, torch.Tensor) or not value.is_nested or value.layout != torch.jagged:
+    if not isinstance(value, JaggedParts) and not is_jagged(value):
         told = type(value).__name__
         if isinstance(value, torch.Tensor):
             told = f"nested tensor of layout {value.layout}" if value.is_nested else f"tensor of {tuple(value.shape)}"
@@ -108,7 +119,7 @@ def _parts(definition: KernelDefinition, parameter: KernelParameter, value: Any)
         if isinstance(value, torch.Tensor) and value.is_nested:
             remedy = "make it with layout=torch.jagged"
         raise problem(definition, parameter, what, remedy, ArgumentTypeError)
-    found = JaggedParts.of(value)
+    found = value if isinstance(value, JaggedParts) else JaggedParts.of(value)
     if found.values.ndim + 1 != source.ndim:
         what = f"has {source.ndim} dimensions, and the call gives a nested tensor of {found.values.ndim + 1}"
         raise problem(definition, parameter, what, "make the kernel with another rank")

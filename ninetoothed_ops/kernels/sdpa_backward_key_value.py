@@ -107,12 +107,13 @@ def edges(query, key, is_causal):
 
 
 @functools.cache
-def make(is_capped=False):
+def make(is_capped=False, jagged_dim=None):
     """The kernel, of the parameters of `application`: see `sdpa_with_lse.make`; `delta` is like `lse`."""
-    key, value, *grads = matrices(4)
+    key, value, *grads = matrices(4, jagged_dim=jagged_dim)
     # Beyond the last query all is 0, and adds nothing.
-    query, grad = matrices(2, other=0.0)
+    query, grad = matrices(2, other=0.0, jagged_dim=jagged_dim)
+    each_row = vectors(3, other=0.0, jagged_dim=jagged_dim)
     mask = Tensor(4, other=0.0, shape_options=(None, {"constexpr": True}, None, None))
-    tensors = parameters(query, key, value, mask, grad, vectors(3, other=0.0), grads, 4, is_capped)
+    tensors = parameters(query, key, value, mask, grad, each_row, grads, 4, is_capped)
 
     return ninetoothed.make(arrangement, application, tensors, kernel_name="sdpa_backward_key_value")

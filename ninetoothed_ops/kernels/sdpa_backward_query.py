@@ -49,9 +49,10 @@ def application(
 
 
 @functools.cache
-def make(is_capped=False):
+def make(is_capped=False, jagged_dim=None):
     """The kernel, of the parameters of `application`: see `sdpa_with_lse.make`; `delta` is like `lse`."""
-    query, key, value, grad, query_grad = matrices(5)
-    tensors = parameters(query, key, value, Tensor(4), grad, vectors(3), (query_grad,), 4, is_capped)
+    query, key, value, grad, query_grad = matrices(5, jagged_dim=jagged_dim)
+    each_row = vectors(3, jagged_dim=jagged_dim)
+    tensors = parameters(query, key, value, Tensor(4), grad, each_row, (query_grad,), 4, is_capped)
 
     return ninetoothed.make(arrangement, application, tensors, kernel_name="sdpa_backward_query")

@@ -63,17 +63,17 @@ def application(
 
 
 @functools.cache
-def make(is_capped=False, has_sinks=False):
+def make(is_capped=False, has_sinks=False, jagged_dim=None):
     """The kernel, of the parameters of `application`; those of its gradients have the first of them, too.
 
     (batch, heads, length, D); the heads of key and value are equal in number to the query's, or divide it. `mask`:
     (batch, heads, queries, keys), of any strides. `lengths`: (batch,), the number of keys of each batch entry, read
     where `ragged`. `seed`: an integer; `rate`: the part of the weights that is dropped, where it `drops` any. `lse` and
     `peak`, which is written where a mask is added: (batch, heads, queries, 1). `softcap` and `sinks` are parameters
-    where they are asked for, as in `sdpa.make`.
+    where they are asked for, as in `sdpa.make`. `jagged_dim` is that of all but the mask.
     """
-    query, key, value, output = matrices(4)
+    query, key, value, output = matrices(4, jagged_dim=jagged_dim)
     options = cap_of(is_capped), Tensor(4) if has_sinks else absent(), *flags(0, is_capped, has_sinks)
-    tensors = *inputs(query, key, value, Tensor(4)), output, *vectors(2), *flags(5), *options
+    tensors = *inputs(query, key, value, Tensor(4)), output, *vectors(2, jagged_dim=jagged_dim), *flags(5), *options
 
     return ninetoothed.make(arrangement, application, tensors, kernel_name="sdpa_with_lse")

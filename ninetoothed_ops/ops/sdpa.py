@@ -17,7 +17,7 @@ from ninetoothed.errors import ArgumentError
 
 from ..kernels import sdpa as kernels
 from ..registration import of_file
-from . import readers, sdpa_with_lse
+from . import readers, sdpa_jagged, sdpa_with_lse
 from .checks import alike, check_product, of_shapes, refuse
 from .layout import same_shape
 
@@ -263,6 +263,9 @@ def sdpa(
     stands in the place of `query @ key^T * scale`. `sinks`, of the shape (heads,), are one more score for every row of
     a head, which has no value: weights of the others add up to less than 1.
 
+    Nested tensors of layout `torch.jagged`, (batch, heads, jagged, D), attend within each entry, by the same kernels;
+    those with a mask or dropout are PyTorch's own.
+
     The arguments and errors are otherwise those of `torch.nn.functional.scaled_dot_product_attention`.
     """
     plain = readers.PLAIN
@@ -272,6 +275,8 @@ def sdpa(
     are_numbers = type(dropout_p) is float and (scale is None or type(scale) is float)
     if not (are_tensors and is_mask and are_numbers and type(is_causal) is type(enable_gqa) is bool):
         args = query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa
+        if not are_given and sdpa_jagged.is_offered(query, key, value, attn_mask, dropout_p, enable_gqa):
+            return sdpa_jagged.attend(query, key, value, is_causal, scale)
         if not are_given and readers.are_overridden(query, key, value, attn_mask):
             return functional.scaled_dot_product_attention(*args[:6], scale=scale, enable_gqa=enable_gqa)
         read = readers.read("sdpa", functional.scaled_dot_product_attention, *args)
