@@ -60,3 +60,9 @@ def test_what_hangs_is_given_up(monkeypatch):
 
 def test_what_the_budget_does_not_reach_is_named():
     assert {each["errors"]["ninetoothed"] for each in results(until=0).values()} == {"not reached within the budget"}
+
+
+def test_differences_are_of_all_that_is_finite():
+    ours = torch.tensor([3.0 + 4.0j, torch.inf, 0.0])
+    assert gallery.apart(ours, ours) == 0 and gallery.apart(ours, ours.real + 0j) > 1
+    assert gallery.apart((torch.tensor([torch.nan, 1.0]),), (torch.tensor([1.0, 1.0]),)) == float("inf")

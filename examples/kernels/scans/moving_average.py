@@ -13,7 +13,7 @@ import ninetoothed.language as ntl
 from ninetoothed import Tensor
 
 
-def arrangement(input, start, alpha, output, BLOCK=64):
+def arrangement(input, start, alpha, output, BLOCK=32):
     input, output = (each.tile(None, BLOCK, loop=0).squeeze(0) for each in (input, output))
     return input, start.tile(BLOCK), alpha, output
 
