@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import html
 import math
+import re
 
 import numpy
 import torch
@@ -44,7 +45,14 @@ def drawn(example: gallery.Example) -> str:
         parts.append(part)
         top, width = top + size[1], max(width, size[0])
     head = f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{top:.0f}">'
-    return f"{head}<style>{STYLE}</style>\n" + "\n".join(parts) + "\n</svg>\n"
+    return named(f"{head}<style>{STYLE}</style>\n" + "\n".join(parts) + "\n</svg>\n")
+
+
+def named(text: str) -> str:
+    """Number blocks that have no name of the user's by their order: their own numbers depend on what was imported."""
+    numbers = dict.fromkeys(re.findall(r"ninetoothed_block_size_\d+", text))
+    names = {name: f"BLOCK_{number}" for number, name in enumerate(numbers)}
+    return re.sub(r"ninetoothed_block_size_\d+", lambda match: names[match[0]], text)
 
 
 def sized(kernel: Kernel, example: gallery.Example) -> list[Example]:
