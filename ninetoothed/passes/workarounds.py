@@ -33,10 +33,10 @@ def work_around(program: ir.Program) -> ir.Program:
 class _Workarounds(ir.Rewriter):
     """Applies each rule to what those before it have made.
 
-    found: the places of extrema that the block at hand has found already, by what is reduced and how.
+    found: extrema that the block at hand has found already, with their places, by what is reduced and how.
     """
 
-    found: dict[tuple[Any, ...], Value] = field(default_factory=dict)
+    found: dict[tuple[Any, ...], tuple[Value, Value]] = field(default_factory=dict)
 
     def block(self, block: ir.Block) -> ir.Block:
         outer, self.found = self.found, {}
@@ -63,13 +63,13 @@ class _Workarounds(ir.Rewriter):
         if not tile.type.dtype.is_floating:
             return (operation,)
         key = operation.function[-3:], tile, axis
-        if is_place and key in self.found and self.found[key].type == result.type:
-            self.values[result] = self.found[key]
+        known = self.found.get(key)
+        if known is not None and known[is_place].type == result.type:
+            self.values[result] = known[is_place]
             return ()
         other = Value(result.type.with_dtype(tile.type.dtype if is_place else int32))
         extremum, place = (other, result) if is_place else (result, other)
-        if not is_place:
-            self.found[key] = place
+        self.found[key] = extremum, place
         axes = range(len(tile.type.lanes)) if axis is None else (axis,)
         numbers = _numbers(tile.type, axes)
         keeps, combine = bool(operation.attribute("keep_dims")), _first(key[0], tile.type)

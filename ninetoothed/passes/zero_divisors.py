@@ -3,6 +3,7 @@
     q = x // z                      ->  assert z != 0; q = x // z
     y = where(z > 0, x // z, 0)     ->  q = x // z; assert z != 0 or not z > 0; y = where(z > 0, q, 0)
     store(y[i], x // z)             ->  q = x // z; assert z != 0 or not (0 <= i < n); store(y[i], q)
+    q = x // z; if c: y = f(q)      ->  if c: assert z != 0; q = x // z; y = f(q)
 
 `overhang`, which comes after it, leaves overhang out of assertions.
 """
@@ -14,6 +15,7 @@ from dataclasses import dataclass, replace
 
 from ninetoothed import dtypes, ir
 from ninetoothed.ir import Apply, Value
+from ninetoothed.language.primitive import Effect
 from ninetoothed.passes.integer_guards import divides_by_zero
 from ninetoothed.passes.operations import producers
 from ninetoothed.passes.overhang.masks import MaskBuilder
@@ -22,8 +24,44 @@ MESSAGE = "integers are divided by zero; choose what that gives, with `ntl.where
 
 
 def assert_none(program: ir.Program) -> ir.Program:
-    """Add an assertion for each division by what may be 0."""
+    """Add an assertion for each division by what may be 0, in the branch that alone takes its result."""
+    defined_by = producers(program.body)
+    applied = (each for each in defined_by.values() if isinstance(each, Apply))
+    if not any(divides_by_zero(each, defined_by, program.facts) for each in applied):
+        return program
+    program = replace(program, body=_sunk(program.body))
     return replace(program, body=_Divisions(program).block(program.body))
+
+
+def _sunk(block: ir.Block) -> ir.Block:
+    """Move what is computed lane by lane for one side of one branch alone into that side."""
+    sides: dict[Value, set[tuple[ir.Operation, int] | None]] = {}
+    moved: dict[tuple[ir.Operation, int], list[ir.Operation]] = {}
+    kept: list[ir.Operation] = []
+    for operation in reversed(block):
+        read = set().union(*(sides.get(value, set()) for value in ir.results(operation)))
+        side = read.pop() if len(read) == 1 and isinstance(operation, Apply) and _is_plain(operation) else None
+        (kept if side is None else moved.setdefault(side, [])).append(operation)
+        for value in ir.operands(operation):
+            sides.setdefault(value, set()).add(side)
+        for number, nested in enumerate(ir.blocks(operation)):
+            within = (operation, number) if isinstance(operation, ir.If) else None
+            for value in (value for each in ir.walk(nested) for value in ir.operands(each)):
+                sides.setdefault(value, set()).add(within)
+    return tuple(_with_moved(operation, moved) for operation in reversed(kept))
+
+
+def _with_moved(operation: ir.Operation, moved: Mapping[tuple[ir.Operation, int], list[ir.Operation]]) -> ir.Operation:
+    """Put what was moved to the beginning of the sides of a branch; go on in nested blocks."""
+    if isinstance(operation, ir.If):
+        sides = ((*reversed(moved.get((operation, i), ())), *each) for i, each in enumerate(ir.blocks(operation)))
+        then_body, else_body = map(_sunk, sides)
+        return replace(operation, then_body=then_body, else_body=else_body)
+    return replace(operation, body=_sunk(operation.body)) if isinstance(operation, ir.Loop) else operation
+
+
+def _is_plain(operation: Apply) -> bool:
+    return operation.primitive.effect is Effect.NONE and operation.primitive.is_map
 
 
 # An operation that takes some lanes of a quotient, and whether they are those inside its mask.

@@ -158,6 +158,38 @@ def test_divisors_of_zero_past_the_end(body):
     assert torch.equal(found, expected)
 
 
+BEFORE_A_BRANCH = "q = a // b\nr = q + 1\ny = -1\nn = a[2]\n"
+
+
+@pytest.mark.parametrize(
+    "body, expected",
+    (
+        ("if n > 5:\n    y = ntl.where(b != 0, r - 1, -1)", [10, 5, 3, -1, 2, 1, 1, 1]),
+        ("if n > 5:\n    y = a\n    if n > 6:\n        y = ntl.where(b == 0, -1, q)", [10, 5, 3, -1, 2, 1, 1, 1]),
+        ("if n > 50:\n    y = r", [-1] * 8),
+    ),
+)
+def test_divisors_of_zero_before_a_branch_that_does_not_take_them(body, expected):
+    found = run(BEFORE_A_BRANCH + body, TEN[:8], DIVISORS[:8], dtype=torch.int64)
+    assert found.tolist() == expected
+
+
+@on_cpu
+@pytest.mark.parametrize(
+    "body",
+    (
+        "if n > 5:\n    y = r",
+        "if n > 5:\n    y = ntl.where(b != 0, r, -1)\nelse:\n    y = q",
+        "if n > 50:\n    y = ntl.where(b != 0, r, -1)\ny = q",
+        "for k in range(2):\n    y = r + k",
+    ),
+)
+def test_divisors_of_zero_before_a_branch_that_takes_them(body):
+    with pytest.raises(ExecutionError, match="integers are divided by zero") as caught:
+        run(BEFORE_A_BRANCH + body, TEN[:8], DIVISORS[:8])
+    assert "q = a // b" in str(caught.value)
+
+
 def test_a_branch_that_no_program_with_zero_takes():
     body = "z = b[3]\nif z != 0:\n    y = a // z\nelse:\n    y = -1"
     assert run(body, TEN[:8], DIVISORS[:8]).tolist() == [-1] * 8

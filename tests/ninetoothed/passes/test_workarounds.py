@@ -111,6 +111,19 @@ def test_the_first_nan_is_the_place_of_an_extremum(name, size):
     assert f"tl.{name}" not in str(kernel.source(x, y, z, gpu="h100"))
 
 
+def test_an_extremum_is_found_once_however_often_it_is_asked_for():
+    def application(x, y):
+        value, place = ntl.max(x, 0, return_indices=True)
+        again, other = ntl.max(x, 0, return_indices=True)
+        y = ntl.join(value + again, place + other) * (ntl.argmax(x, 0) + 1)
+
+    kernel = ninetoothed.make(lambda x, y: (x.tile((8,)), y.tile((2,))), application, (Tensor(1), Tensor(1)))
+    x, y = torch.tensor([3.0, 1, 9, 2, 9, 4, 0, 7], device=DEVICE), torch.zeros(2, device=DEVICE)
+    assert kernel.source(x, y, gpu="h200").text.count("tl.reduce(") == 1
+    kernel(x, y)
+    assert y.tolist() == [54, 12]
+
+
 def test_scans_leave_out_axes_of_one_lane():
     def application(x, y, z):
         y = ntl.cumsum(ntl.sum(x, 1, keep_dims=True), 0) + x
