@@ -255,7 +255,8 @@ def test_parameters_may_share_memory():
 
     memory = randn(100)
     original, z = memory.clone(), nans(100)
-    make(application, 1, 1, 1)(memory, memory, z, BLOCK_SIZE=32)
+    with pytest.warns(ninetoothed.AliasingWarning, match="'x' is read after line"):
+        make(application, 1, 1, 1)(memory, memory, z, BLOCK_SIZE=32)
     torch.testing.assert_close(memory, original + 1)
     torch.testing.assert_close(z, original + 1)  # x is read again after the store to y
 
@@ -569,7 +570,8 @@ def test_only_the_side_that_is_taken_has_effects(s):
         lambda s, *tensors: (s, *elementwise(*tensors)), application, tuple(map(Tensor, (0, 1, 1, 1)))
     )
     x, y, z = randn(100), nans(100), torch.full((100,), 77.0, device=DEVICE)
-    kernel(s, x, y, z, BLOCK_SIZE=64)
+    with pytest.warns(ninetoothed.HelperAssignmentWarning, match="'stored' returns a value, and stores"):
+        kernel(s, x, y, z, BLOCK_SIZE=64)
     torch.testing.assert_close(y, x + 212 if s > 0 else x * 2 + 107)
     torch.testing.assert_close(z, x if s > 0 else torch.full_like(x, 77))
 

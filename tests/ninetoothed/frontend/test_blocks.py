@@ -159,7 +159,8 @@ def test_what_a_condition_stores_is_loaded_again():
             c += 1
         y[1] = t
 
-    y = over(application, 3, counted(16), whole=True)
+    with pytest.warns(ninetoothed.HelperAssignmentWarning, match="'stored' returns a value, and stores"):
+        y = over(application, 3, counted(16), whole=True)
     assert torch.equal(y, torch.cat((counted(8) + 3, 3 * counted(8) + 6)))
 
 

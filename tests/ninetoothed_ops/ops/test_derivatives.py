@@ -13,6 +13,8 @@ from ninetoothed_ops.modules import swap_modules
 from tests.ninetoothed_ops.recorder import Recorder
 from tests.ninetoothed_ops.samples import OPERATORS, Sample, check_gradient, operator, random, samples
 
+# The operators run item by item under `vmap`, of which PyTorch warns.
+pytestmark = pytest.mark.filterwarnings("ignore:There is a performance drop:UserWarning")
 # Calls with every tensor that an operator takes.
 LABELS = {
     "conv2d": "bias",

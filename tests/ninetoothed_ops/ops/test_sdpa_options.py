@@ -146,6 +146,7 @@ def test_sinks_that_take_nothing_or_all(sink):
     assert not grads[3].any()
 
 
+@pytest.mark.filterwarnings("ignore:There is a performance drop:UserWarning")  # it runs item by item
 def test_dropout_under_vmap_is_drawn_as_its_randomness_says():
     query = torch.randn(1, 2, 8, 16, device=DEVICE)
 
