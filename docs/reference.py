@@ -10,6 +10,7 @@ from ninetoothed import dtypes, language
 from ninetoothed.dtypes import described
 from ninetoothed.language import types
 from ninetoothed.language.functions import FAMILIES, FUNCTIONS, LIBDEVICE
+from ninetoothed.language.functions.libdevice import EXCLUSIONS, types_of
 from ninetoothed.language.primitive import GAPS
 from ninetoothed.language.primitives import PRIMITIVES
 
@@ -82,14 +83,15 @@ def libdevice():
     lines = ["| Function | Result |", "| --- | --- |"]
     for name, row in sorted(LIBDEVICE.items()):
         result = inspect.getdoc(row).splitlines()[0].removeprefix("Return ").removesuffix(", element by element.")
-        primitive = PRIMITIVES[name if name.startswith("fast_") else "libdevice"]
-        said = f"{result}. {primitive.limits}" if primitive.limits else result
+        said = result if row.is_of_floats else f"{result}. {types_of(row.primitive)}"
         lines.append(f"| `{name}{shortened(row.__signature__)}` | {said} |")
     note = (
-        "Element by element, with arguments given by position: `ntl.libdevice.acos(x)`. Halves keep their type and are"
-        "\ncomputed in float32; integers give float32; `isinf`, `isnan` and `signbit` give `ntl.int1`."
+        "Element by element, with arguments given by position: `ntl.libdevice.acos(x)`. Unless its line says otherwise,"
+        "\na function takes floats: halves keep their type and are computed in float32; integers give float32. [How"
+        "\nexact they are](functions.md) is measured. Left out are:"
     )
-    return "\n\n".join(["## `ntl.libdevice`", note, "\n".join(lines)])
+    left_out = "\n".join(f"- `{name}`: {reason}." for name, reason in EXCLUSIONS.items())
+    return "\n\n".join(["## `ntl.libdevice`", note, left_out, "\n".join(lines)])
 
 
 def math():

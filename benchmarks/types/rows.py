@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import torch
+
 from ninetoothed.language.functions import LIBDEVICE
+from ninetoothed.language.functions.libdevice import LibdeviceFunction
 
 # A name, what the kernel does, and the same in NumPy.
 #
@@ -215,7 +218,9 @@ to, bit by bit :: out = x.to(U, bitcast=True).to(T, bitcast=True) :: x
 _UNARY = "exp exp2 log log2 sqrt sqrt_rn rsqrt sin cos tanh erf sigmoid floor ceil"
 _NAMES = {"fast_expf": "exp", "fast_logf": "log", "fast_tanhf": "tanh", "nearbyint": "round", "rint": "round",
           "j0": "special.bessel_j0", "j1": "special.bessel_j1", "sqrt_rn": "sqrt"}  # fmt: skip
+_PREDICATES = ("isinf", "isnan", "signbit")
 _OTHERS = {
+    "remainder": "None",
     "round": "np.sign(f(z)) * np.floor(abs(f(z)) + 0.5)",
     "tgamma": "np.vectorize(math.gamma)(f(y))",
     "fma": "f(z) * f(y) + f(y)",
@@ -253,9 +258,17 @@ def _mathematics() -> Iterator[Row]:
     for name in _UNARY.split():
         yield Row(name, f"out = ntl.{name}(z)", _of_torch(name, "z"))
     for name, function in LIBDEVICE.items():
-        operands = "y" if name == "tgamma" else ", ".join("zyy"[: len(function.parameters)])
-        body, reference = f"out = ntl.libdevice.{name}({operands})", _of_torch(name, operands)
-        yield Row(f"libdevice.{name}", body, reference)
+        yield _of_libdevice(name, function)
+
+
+def _of_libdevice(name: str, function: LibdeviceFunction) -> Row:
+    """Make the row of a function of libdevice: what PyTorch has none of, or rounds otherwise, is tested elsewhere."""
+    others = {"int32": "i", "uint32": "y.to(ntl.uint32)"}
+    given = [others.get("".join(place.type.classes)) or "y" for place in function.primitive.operands[1:]]
+    operands = ", ".join(["y" if name == "tgamma" else "z", *given])
+    is_known = name in _OTHERS or hasattr(torch, name) or name in _NAMES
+    reference = _of_torch(name, operands) if is_known and function.is_of_floats or name in _PREDICATES else "None"
+    return Row(f"libdevice.{name}", f"out = ntl.libdevice.{name}({operands})", reference)
 
 
 def _of_torch(name: str, operands: str) -> str:

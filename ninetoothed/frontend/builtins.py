@@ -8,16 +8,14 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from ninetoothed import dtypes
 from ninetoothed.expr import Expr, const
-from ninetoothed.frontend import effects, elements, functions, random, reductions, shape_functions, sorting
+from ninetoothed.frontend import effects, elements, functions, libdevice, random, reductions, shape_functions, sorting
 from ninetoothed.frontend.attributes import attribute
 from ninetoothed.frontend.context import TraceContext
 from ninetoothed.frontend.operators import binary, extremum, is_dynamic, operand
 from ninetoothed.frontend.values import LevelRef, SourceRef, TileRef, shown
 from ninetoothed.ir import Value
-from ninetoothed.language.functions import FUNCTIONS
-from ninetoothed.language.functions.libdevice import PREDICATES
+from ninetoothed.language.functions import FUNCTIONS, LIBDEVICE
 from ninetoothed.language.primitive import Effect
 from ninetoothed.language.primitives import PRIMITIVES
 from ninetoothed.language.types import Level, Source, Tile
@@ -122,18 +120,6 @@ def static_assert(context: TraceContext, cond: Any, msg: Any = "") -> None:
         raise context.error(f"static assertion failed: {msg if isinstance(msg, str) else shown(msg)}")
 
 
-def libdevice(context: TraceContext, *operands: Any, name: str) -> Any:
-    """Return a function of libdevice, in float32 or float64; predicates give int1."""
-    builder = context.builder
-    values = [operand(context, value) for value in operands]
-    if name in PREDICATES:
-        value = builder.to_float(builder.value(values[0]))
-        return builder.apply("libdevice", (value,), dtypes.int1, name=name)
-    if name.startswith("fast_"):  # they have rows of their own: float32 alone
-        return builder.floating(name, *values)
-    return builder.floating("libdevice", *values, name=name)
-
-
 def debug_barrier(context: TraceContext) -> None:
     """Emit a barrier among the threads of a program."""
     context.builder.apply("debug_barrier", ())
@@ -208,7 +194,7 @@ def _round(context: TraceContext, value: Any, digits: Any = None) -> Any:
         return round(value) if digits is None else round(value, digits)
     if digits is not None:
         raise context.error("`round` of a tile rounds to whole numbers; scale it before and after for others")
-    return libdevice(context, value, name="rint")
+    return libdevice.function(context, value, row=LIBDEVICE["rint"])
 
 
 def _len(context: TraceContext, value: Any) -> Any:

@@ -13,7 +13,7 @@ from ninetoothed import ir
 from ninetoothed.dtypes import DType
 from ninetoothed.errors import ApplicationError
 from ninetoothed.expr import Expr
-from ninetoothed.frontend import between, builtins, memory, pointers, remedies
+from ninetoothed.frontend import between, builtins, libdevice, memory, pointers, remedies
 from ninetoothed.frontend.arguments import bind, bind_python, value_of
 from ninetoothed.frontend.attributes import attribute
 from ninetoothed.frontend.builder import EmissionForbidden
@@ -38,6 +38,7 @@ from ninetoothed.frontend.variables import outside, starred
 from ninetoothed.ir import Value
 from ninetoothed.language.exclusions import EXCLUSIONS
 from ninetoothed.language.functions import FUNCTIONS, LIBDEVICE, Function
+from ninetoothed.language.functions.libdevice import EXCLUSIONS as LEFT_OUT, LibdeviceFunction
 from ninetoothed.wording import counted
 
 MAX_DEPTH = 64
@@ -170,6 +171,8 @@ def language_function(context: TraceContext, callee: Any) -> Function | None:
     name = name_of(getattr(callee, "fn", callee)).removeprefix("_elementwise_")
     if "libdevice" in module and name in LIBDEVICE:
         return LIBDEVICE[name]
+    if "libdevice" in module and name in LEFT_OUT:
+        raise context.error(f"`libdevice.{name}` is not offered in applications; {LEFT_OUT[name]}")
     if module.startswith("triton.language"):
         if name not in FUNCTIONS:
             instead = EXCLUSIONS.get(name, "see `dir(ninetoothed.language)`")
@@ -181,12 +184,12 @@ def language_function(context: TraceContext, callee: Any) -> Function | None:
 def _call_language(context: TraceContext, function: Function, args: tuple, kwargs: dict) -> Any:
     plain = [value_of(context, argument) for argument in args]
     named = {name: value_of(context, argument) for name, argument in kwargs.items() if not name.startswith("_")}
-    if function.module.endswith("libdevice"):
+    if isinstance(function, LibdeviceFunction):
         if named or len(plain) != len(function.parameters):
             raise context.error(
                 f"`libdevice.{function.name}` takes ({', '.join(function.parameters)}); give them by position"
             )
-        return builtins.libdevice(context, *plain, name=function.name)
+        return libdevice.function(context, *plain, row=function)
     implementation = builtins.LANGUAGE.get(function.name)
     if implementation is None:
         raise context.error(

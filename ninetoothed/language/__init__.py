@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import difflib
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 # The original's `__init__`, which comes here too where it was installed last, has not imported this.
@@ -23,6 +24,7 @@ if not hasattr(sys.modules["ninetoothed"], "distribution"):
 from ninetoothed import dtypes
 from ninetoothed.language.exclusions import EXCLUSIONS
 from ninetoothed.language.functions import FUNCTIONS, LIBDEVICE, Function
+from ninetoothed.language.functions.libdevice import EXCLUSIONS as LEFT_OUT
 from ninetoothed.language.instead import INSTEAD
 from ninetoothed.language.types import TRITON_MAX_TENSOR_NUMEL, Level, PropagateNan, Source, Tile, constexpr
 
@@ -34,22 +36,29 @@ class _Namespace:
     """A namespace of functions within `ninetoothed.language`."""
 
     name: str
-    functions: dict[str, Function]
+    functions: Mapping[str, Function]
+    exclusions: Mapping[str, str]
 
     def __getattr__(self, name: str) -> Function:
         if name.startswith("__"):
             raise AttributeError(name)
         if name not in self.functions:
-            raise AttributeError(f"ninetoothed.language.{self.name} has no function {name!r}")
+            raise AttributeError(f"ninetoothed.language.{self.name} has no function {name!r}{self._remedy(name)}")
         return self.functions[name]
+
+    def _remedy(self, name: str) -> str:
+        if name in self.exclusions:
+            return f": {self.exclusions[name]}"
+        near = difflib.get_close_matches(name, self.functions, 3)
+        return f"; did you mean {' or '.join(near)}?" if near else ""
 
     def __dir__(self) -> list[str]:
         return sorted(self.functions)
 
 
-libdevice = _Namespace("libdevice", LIBDEVICE)
+libdevice = _Namespace("libdevice", LIBDEVICE, LEFT_OUT)
 _MATH = "abs ceil cos div_rn erf exp exp2 fdiv floor fma log log2 rsqrt sin sqrt sqrt_rn umulhi"
-math = _Namespace("math", {name: FUNCTIONS[name] for name in _MATH.split()})
+math = _Namespace("math", {name: FUNCTIONS[name] for name in _MATH.split()}, {})
 
 
 def __getattr__(name: str) -> Function | dtypes.DType:

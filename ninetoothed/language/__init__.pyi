@@ -1874,18 +1874,6 @@ class libdevice:
         """Return exp(x) - 1, precise near 0, element by element."""
 
     @staticmethod
-    def fast_expf(x: TileLike, /) -> Tile:
-        """Return e to the power of x, fast on a GPU, less precise, element by element."""
-
-    @staticmethod
-    def fast_logf(x: TileLike, /) -> Tile:
-        """Return the natural logarithm of x, fast on a GPU, less precise, element by element."""
-
-    @staticmethod
-    def fast_tanhf(x: TileLike, /) -> Tile:
-        """Return the hyperbolic tangent of x, fast on a GPU, less precise, element by element."""
-
-    @staticmethod
     def floor(x: TileLike, /) -> Tile:
         """Return x, rounded down to a whole number, element by element."""
 
@@ -1962,16 +1950,60 @@ class libdevice:
         """Return x without its fraction, element by element."""
 
     @staticmethod
-    def isinf(x: TileLike, /) -> Tile:
-        """Return whether x is inf or -inf, element by element."""
+    def cbrt(x: TileLike, /) -> Tile:
+        """Return the cube root of x, element by element."""
 
     @staticmethod
-    def isnan(x: TileLike, /) -> Tile:
-        """Return whether x is NaN, element by element."""
+    def rcbrt(x: TileLike, /) -> Tile:
+        """Return 1 / cbrt(x), element by element."""
 
     @staticmethod
-    def signbit(x: TileLike, /) -> Tile:
-        """Return whether the sign of x is negative, that of -0.0, too, element by element."""
+    def cospi(x: TileLike, /) -> Tile:
+        """Return cos(pi * x), exact where x is a multiple of 1/2, element by element."""
+
+    @staticmethod
+    def sinpi(x: TileLike, /) -> Tile:
+        """Return sin(pi * x), exact where x is a multiple of 1/2, element by element."""
+
+    @staticmethod
+    def exp10(x: TileLike, /) -> Tile:
+        """Return 10 to the power of x, element by element."""
+
+    @staticmethod
+    def cyl_bessel_i0(x: TileLike, /) -> Tile:
+        """Return the modified Bessel function of the first kind, of order 0, element by element."""
+
+    @staticmethod
+    def cyl_bessel_i1(x: TileLike, /) -> Tile:
+        """Return the modified Bessel function of the first kind, of order 1, element by element."""
+
+    @staticmethod
+    def y0(x: TileLike, /) -> Tile:
+        """Return the Bessel function of the second kind, of order 0; NaN left of 0, element by element."""
+
+    @staticmethod
+    def y1(x: TileLike, /) -> Tile:
+        """Return the Bessel function of the second kind, of order 1; NaN left of 0, element by element."""
+
+    @staticmethod
+    def erfcx(x: TileLike, /) -> Tile:
+        """Return exp(x * x) * erfc(x), without overflow in between, element by element."""
+
+    @staticmethod
+    def erfcinv(x: TileLike, /) -> Tile:
+        """Return the y with erfc(y) = x, element by element."""
+
+    @staticmethod
+    def normcdf(x: TileLike, /) -> Tile:
+        """Return the probability that a normal variable is less than x, element by element."""
+
+    @staticmethod
+    def normcdfinv(x: TileLike, /) -> Tile:
+        """Return the y with normcdf(y) = x, element by element."""
+
+    @staticmethod
+    def logb(x: TileLike, /) -> Tile:
+        """Return the exponent of x in base 2, as a float; -inf of 0, element by element."""
 
     @staticmethod
     def atan2(x: TileLike, y: TileLike, /) -> Tile:
@@ -1986,10 +2018,6 @@ class libdevice:
         """Return x / y, rounded to the nearest number, element by element."""
 
     @staticmethod
-    def fast_dividef(x: TileLike, y: TileLike, /) -> Tile:
-        """Return x / y, fast on a GPU, less precise, element by element."""
-
-    @staticmethod
     def fmod(x: TileLike, y: TileLike, /) -> Tile:
         """Return the remainder of x / y, with the sign of x, element by element."""
 
@@ -2002,8 +2030,598 @@ class libdevice:
         """Return x to the power of y, element by element."""
 
     @staticmethod
+    def fdim(x: TileLike, y: TileLike, /) -> Tile:
+        """Return x - y where that is positive, else 0, element by element."""
+
+    @staticmethod
+    def nextafter(x: TileLike, y: TileLike, /) -> Tile:
+        """Return the float next to x towards y, element by element."""
+
+    @staticmethod
+    def remainder(x: TileLike, y: TileLike, /) -> Tile:
+        """Return x - n * y, where n is the whole number nearest to x / y, an even one halfway, element by element."""
+
+    @staticmethod
+    def rhypot(x: TileLike, y: TileLike, /) -> Tile:
+        """Return 1 / hypot(x, y), element by element."""
+
+    @staticmethod
     def fma(x: TileLike, y: TileLike, z: TileLike, /) -> Tile:
         """Return x * y + z, rounded once, element by element."""
+
+    @staticmethod
+    def norm3d(x: TileLike, y: TileLike, z: TileLike, /) -> Tile:
+        """Return sqrt(x * x + y * y + z * z), without overflow in between, element by element."""
+
+    @staticmethod
+    def rnorm3d(x: TileLike, y: TileLike, z: TileLike, /) -> Tile:
+        """Return 1 / norm3d(x, y, z), element by element."""
+
+    @staticmethod
+    def norm4d(x: TileLike, y: TileLike, z: TileLike, w: TileLike, /) -> Tile:
+        """Return sqrt(x * x + y * y + z * z + w * w), without overflow in between, element by element."""
+
+    @staticmethod
+    def rnorm4d(x: TileLike, y: TileLike, z: TileLike, w: TileLike, /) -> Tile:
+        """Return 1 / norm4d(x, y, z, w), element by element."""
+
+    @staticmethod
+    def isinf(x: TileLike, /) -> Tile:
+        """Return whether x is inf or -inf, element by element."""
+
+    @staticmethod
+    def isnan(x: TileLike, /) -> Tile:
+        """Return whether x is NaN, element by element."""
+
+    @staticmethod
+    def signbit(x: TileLike, /) -> Tile:
+        """Return whether the sign of x is negative, that of -0.0, too, element by element."""
+
+    @staticmethod
+    def finitef(x: TileLike, /) -> Tile:
+        """Return whether x is neither infinite nor NaN, element by element."""
+
+    @staticmethod
+    def isfinited(x: TileLike, /) -> Tile:
+        """Return whether x is neither infinite nor NaN, element by element."""
+
+    @staticmethod
+    def rsqrt_rn(x: TileLike, /) -> Tile:
+        """Return 1 / sqrt(x), rounded to the nearest number, element by element."""
+
+    @staticmethod
+    def saturatef(x: TileLike, /) -> Tile:
+        """Return x, brought into [0, 1]; 0 of NaN, element by element."""
+
+    @staticmethod
+    def fast_expf(x: TileLike, /) -> Tile:
+        """Return e to the power of x, fast on a GPU, less precise, element by element."""
+
+    @staticmethod
+    def fast_logf(x: TileLike, /) -> Tile:
+        """Return the natural logarithm of x, fast on a GPU, less precise, element by element."""
+
+    @staticmethod
+    def fast_tanhf(x: TileLike, /) -> Tile:
+        """Return the hyperbolic tangent of x, fast on a GPU, less precise, element by element."""
+
+    @staticmethod
+    def fast_cosf(x: TileLike, /) -> Tile:
+        """Return the cosine of x, fast on a GPU, less precise, element by element."""
+
+    @staticmethod
+    def fast_exp10f(x: TileLike, /) -> Tile:
+        """Return 10 to the power of x, fast on a GPU, less precise, element by element."""
+
+    @staticmethod
+    def fast_log10f(x: TileLike, /) -> Tile:
+        """Return the logarithm of x to base 10, fast on a GPU, less precise, element by element."""
+
+    @staticmethod
+    def fast_log2f(x: TileLike, /) -> Tile:
+        """Return the logarithm of x to base 2, fast on a GPU, less precise, element by element."""
+
+    @staticmethod
+    def fast_sinf(x: TileLike, /) -> Tile:
+        """Return the sine of x, fast on a GPU, less precise, element by element."""
+
+    @staticmethod
+    def fast_tanf(x: TileLike, /) -> Tile:
+        """Return the tangent of x, fast on a GPU, less precise, element by element."""
+
+    @staticmethod
+    def fast_dividef(x: TileLike, y: TileLike, /) -> Tile:
+        """Return x / y, fast on a GPU, less precise, element by element."""
+
+    @staticmethod
+    def fast_powf(x: TileLike, y: TileLike, /) -> Tile:
+        """Return x to the power of y, fast on a GPU, less precise, element by element."""
+
+    @staticmethod
+    def ldexp(x: TileLike, n: TileLike, /) -> Tile:
+        """Return x * 2 to the power of n, rounded once, element by element."""
+
+    @staticmethod
+    def scalbn(x: TileLike, n: TileLike, /) -> Tile:
+        """Return x * 2 to the power of n, rounded once, element by element."""
+
+    @staticmethod
+    def ilogb(x: TileLike, /) -> Tile:
+        """Return the exponent of x in base 2; the least int32 of 0 and NaN, the greatest of an infinity, element by
+        element."""
+
+    @staticmethod
+    def llrint(x: TileLike, /) -> Tile:
+        """Return x, rounded to the nearest integer, to an even one halfway, element by element."""
+
+    @staticmethod
+    def llround(x: TileLike, /) -> Tile:
+        """Return x, rounded to the nearest integer, away from 0 halfway, element by element."""
+
+    @staticmethod
+    def clz(x: TileLike, /) -> Tile:
+        """Return how many bits above the highest that is set are 0, element by element."""
+
+    @staticmethod
+    def ffs(x: TileLike, /) -> Tile:
+        """Return the place of the lowest bit that is set, counted from 1; 0 of 0, element by element."""
+
+    @staticmethod
+    def popc(x: TileLike, /) -> Tile:
+        """Return how many bits are set, element by element."""
+
+    @staticmethod
+    def brev(x: TileLike, /) -> Tile:
+        """Return x with its bits in reverse order, element by element."""
+
+    @staticmethod
+    def mulhi(x: TileLike, y: TileLike, /) -> Tile:
+        """Return the upper half of the bits of x * y, element by element."""
+
+    @staticmethod
+    def hadd(x: TileLike, y: TileLike, /) -> Tile:
+        """Return (x + y) / 2 without overflow, rounded down, element by element."""
+
+    @staticmethod
+    def mul24(x: TileLike, y: TileLike, /) -> Tile:
+        """Return the lower 32 bits of the product of the lower 24 bits of x and y, element by element."""
+
+    @staticmethod
+    def rhadd(x: TileLike, y: TileLike, /) -> Tile:
+        """Return (x + y) / 2 without overflow, rounded up, element by element."""
+
+    @staticmethod
+    def byte_perm(x: TileLike, y: TileLike, selector: TileLike, /) -> Tile:
+        """Return the bytes of y and x (from 0, the lowest of x) that four digits of the selector name, element by
+        element."""
+
+    @staticmethod
+    def sad(x: TileLike, y: TileLike, z: TileLike, /) -> Tile:
+        """Return abs(x - y) + z, element by element."""
+
+    @staticmethod
+    def int_as_float(x: TileLike, /) -> Tile:
+        """Return the float whose bits x is, element by element."""
+
+    @staticmethod
+    def uint_as_float(x: TileLike, /) -> Tile:
+        """Return the float whose bits x is, element by element."""
+
+    @staticmethod
+    def float_as_int(x: TileLike, /) -> Tile:
+        """Return the bits of x, element by element."""
+
+    @staticmethod
+    def float_as_uint(x: TileLike, /) -> Tile:
+        """Return the bits of x, element by element."""
+
+    @staticmethod
+    def longlong_as_double(x: TileLike, /) -> Tile:
+        """Return the float whose bits x is, element by element."""
+
+    @staticmethod
+    def double_as_longlong(x: TileLike, /) -> Tile:
+        """Return the bits of x, element by element."""
+
+    @staticmethod
+    def double2hiint(x: TileLike, /) -> Tile:
+        """Return the upper 32 bits of x, element by element."""
+
+    @staticmethod
+    def double2loint(x: TileLike, /) -> Tile:
+        """Return the lower 32 bits of x, element by element."""
+
+    @staticmethod
+    def int2double_rn(x: TileLike, /) -> Tile:
+        """Return x as a float, element by element."""
+
+    @staticmethod
+    def uint2double_rn(x: TileLike, /) -> Tile:
+        """Return x as a float, element by element."""
+
+    @staticmethod
+    def hiloint2double(high: TileLike, low: TileLike, /) -> Tile:
+        """Return the float of these upper and lower 32 bits, element by element."""
+
+    @staticmethod
+    def add_rn(x: TileLike, y: TileLike, /) -> Tile:
+        """Return x + y, rounded to the nearest number, to an even one halfway, element by element."""
+
+    @staticmethod
+    def add_rz(x: TileLike, y: TileLike, /) -> Tile:
+        """Return x + y, rounded towards 0 to a number, element by element."""
+
+    @staticmethod
+    def add_rd(x: TileLike, y: TileLike, /) -> Tile:
+        """Return x + y, rounded down to a number, element by element."""
+
+    @staticmethod
+    def add_ru(x: TileLike, y: TileLike, /) -> Tile:
+        """Return x + y, rounded up to a number, element by element."""
+
+    @staticmethod
+    def div_rz(x: TileLike, y: TileLike, /) -> Tile:
+        """Return x / y, rounded towards 0 to a number, element by element."""
+
+    @staticmethod
+    def div_rd(x: TileLike, y: TileLike, /) -> Tile:
+        """Return x / y, rounded down to a number, element by element."""
+
+    @staticmethod
+    def div_ru(x: TileLike, y: TileLike, /) -> Tile:
+        """Return x / y, rounded up to a number, element by element."""
+
+    @staticmethod
+    def mul_rn(x: TileLike, y: TileLike, /) -> Tile:
+        """Return x * y, rounded to the nearest number, to an even one halfway, element by element."""
+
+    @staticmethod
+    def mul_rz(x: TileLike, y: TileLike, /) -> Tile:
+        """Return x * y, rounded towards 0 to a number, element by element."""
+
+    @staticmethod
+    def mul_rd(x: TileLike, y: TileLike, /) -> Tile:
+        """Return x * y, rounded down to a number, element by element."""
+
+    @staticmethod
+    def mul_ru(x: TileLike, y: TileLike, /) -> Tile:
+        """Return x * y, rounded up to a number, element by element."""
+
+    @staticmethod
+    def sub_rn(x: TileLike, y: TileLike, /) -> Tile:
+        """Return x - y, rounded to the nearest number, to an even one halfway, element by element."""
+
+    @staticmethod
+    def sub_rz(x: TileLike, y: TileLike, /) -> Tile:
+        """Return x - y, rounded towards 0 to a number, element by element."""
+
+    @staticmethod
+    def sub_rd(x: TileLike, y: TileLike, /) -> Tile:
+        """Return x - y, rounded down to a number, element by element."""
+
+    @staticmethod
+    def sub_ru(x: TileLike, y: TileLike, /) -> Tile:
+        """Return x - y, rounded up to a number, element by element."""
+
+    @staticmethod
+    def fma_rn(x: TileLike, y: TileLike, z: TileLike, /) -> Tile:
+        """Return x * y + z, rounded to the nearest number, to an even one halfway, element by element."""
+
+    @staticmethod
+    def fma_rz(x: TileLike, y: TileLike, z: TileLike, /) -> Tile:
+        """Return x * y + z, rounded towards 0 to a number, element by element."""
+
+    @staticmethod
+    def fma_rd(x: TileLike, y: TileLike, z: TileLike, /) -> Tile:
+        """Return x * y + z, rounded down to a number, element by element."""
+
+    @staticmethod
+    def fma_ru(x: TileLike, y: TileLike, z: TileLike, /) -> Tile:
+        """Return x * y + z, rounded up to a number, element by element."""
+
+    @staticmethod
+    def rcp_rn(x: TileLike, /) -> Tile:
+        """Return 1 / x, rounded to the nearest number, to an even one halfway, element by element."""
+
+    @staticmethod
+    def rcp_rz(x: TileLike, /) -> Tile:
+        """Return 1 / x, rounded towards 0 to a number, element by element."""
+
+    @staticmethod
+    def rcp_rd(x: TileLike, /) -> Tile:
+        """Return 1 / x, rounded down to a number, element by element."""
+
+    @staticmethod
+    def rcp_ru(x: TileLike, /) -> Tile:
+        """Return 1 / x, rounded up to a number, element by element."""
+
+    @staticmethod
+    def sqrt_rn(x: TileLike, /) -> Tile:
+        """Return the square root of x, rounded to the nearest number, to an even one halfway, element by element."""
+
+    @staticmethod
+    def sqrt_rz(x: TileLike, /) -> Tile:
+        """Return the square root of x, rounded towards 0 to a number, element by element."""
+
+    @staticmethod
+    def sqrt_rd(x: TileLike, /) -> Tile:
+        """Return the square root of x, rounded down to a number, element by element."""
+
+    @staticmethod
+    def sqrt_ru(x: TileLike, /) -> Tile:
+        """Return the square root of x, rounded up to a number, element by element."""
+
+    @staticmethod
+    def double2float_rn(x: TileLike, /) -> Tile:
+        """Return x, rounded to the nearest number, to an even one halfway, element by element."""
+
+    @staticmethod
+    def double2float_rz(x: TileLike, /) -> Tile:
+        """Return x, rounded towards 0 to a number, element by element."""
+
+    @staticmethod
+    def double2float_rd(x: TileLike, /) -> Tile:
+        """Return x, rounded down to a number, element by element."""
+
+    @staticmethod
+    def double2float_ru(x: TileLike, /) -> Tile:
+        """Return x, rounded up to a number, element by element."""
+
+    @staticmethod
+    def double2int_rn(x: TileLike, /) -> Tile:
+        """Return x, rounded to the nearest integer, to an even one halfway; what is beyond the type is its greatest,
+        or its least, number, element by element."""
+
+    @staticmethod
+    def double2int_rz(x: TileLike, /) -> Tile:
+        """Return x, rounded towards 0 to a integer; what is beyond the type is its greatest, or its least, number,
+        element by element."""
+
+    @staticmethod
+    def double2int_rd(x: TileLike, /) -> Tile:
+        """Return x, rounded down to a integer; what is beyond the type is its greatest, or its least, number, element
+        by element."""
+
+    @staticmethod
+    def double2int_ru(x: TileLike, /) -> Tile:
+        """Return x, rounded up to a integer; what is beyond the type is its greatest, or its least, number, element by
+        element."""
+
+    @staticmethod
+    def double2ll_rn(x: TileLike, /) -> Tile:
+        """Return x, rounded to the nearest integer, to an even one halfway; what is beyond the type is its greatest,
+        or its least, number, element by element."""
+
+    @staticmethod
+    def double2ll_rz(x: TileLike, /) -> Tile:
+        """Return x, rounded towards 0 to a integer; what is beyond the type is its greatest, or its least, number,
+        element by element."""
+
+    @staticmethod
+    def double2ll_rd(x: TileLike, /) -> Tile:
+        """Return x, rounded down to a integer; what is beyond the type is its greatest, or its least, number, element
+        by element."""
+
+    @staticmethod
+    def double2ll_ru(x: TileLike, /) -> Tile:
+        """Return x, rounded up to a integer; what is beyond the type is its greatest, or its least, number, element by
+        element."""
+
+    @staticmethod
+    def double2uint_rn(x: TileLike, /) -> Tile:
+        """Return x, rounded to the nearest integer, to an even one halfway; what is beyond the type is its greatest,
+        or its least, number, element by element."""
+
+    @staticmethod
+    def double2uint_rz(x: TileLike, /) -> Tile:
+        """Return x, rounded towards 0 to a integer; what is beyond the type is its greatest, or its least, number,
+        element by element."""
+
+    @staticmethod
+    def double2uint_rd(x: TileLike, /) -> Tile:
+        """Return x, rounded down to a integer; what is beyond the type is its greatest, or its least, number, element
+        by element."""
+
+    @staticmethod
+    def double2uint_ru(x: TileLike, /) -> Tile:
+        """Return x, rounded up to a integer; what is beyond the type is its greatest, or its least, number, element by
+        element."""
+
+    @staticmethod
+    def double2ull_rn(x: TileLike, /) -> Tile:
+        """Return x, rounded to the nearest integer, to an even one halfway; what is beyond the type is its greatest,
+        or its least, number, element by element."""
+
+    @staticmethod
+    def double2ull_rz(x: TileLike, /) -> Tile:
+        """Return x, rounded towards 0 to a integer; what is beyond the type is its greatest, or its least, number,
+        element by element."""
+
+    @staticmethod
+    def double2ull_rd(x: TileLike, /) -> Tile:
+        """Return x, rounded down to a integer; what is beyond the type is its greatest, or its least, number, element
+        by element."""
+
+    @staticmethod
+    def double2ull_ru(x: TileLike, /) -> Tile:
+        """Return x, rounded up to a integer; what is beyond the type is its greatest, or its least, number, element by
+        element."""
+
+    @staticmethod
+    def float2int_rn(x: TileLike, /) -> Tile:
+        """Return x, rounded to the nearest integer, to an even one halfway; what is beyond the type is its greatest,
+        or its least, number, element by element."""
+
+    @staticmethod
+    def float2int_rz(x: TileLike, /) -> Tile:
+        """Return x, rounded towards 0 to a integer; what is beyond the type is its greatest, or its least, number,
+        element by element."""
+
+    @staticmethod
+    def float2int_rd(x: TileLike, /) -> Tile:
+        """Return x, rounded down to a integer; what is beyond the type is its greatest, or its least, number, element
+        by element."""
+
+    @staticmethod
+    def float2int_ru(x: TileLike, /) -> Tile:
+        """Return x, rounded up to a integer; what is beyond the type is its greatest, or its least, number, element by
+        element."""
+
+    @staticmethod
+    def float2ll_rn(x: TileLike, /) -> Tile:
+        """Return x, rounded to the nearest integer, to an even one halfway; what is beyond the type is its greatest,
+        or its least, number, element by element."""
+
+    @staticmethod
+    def float2ll_rz(x: TileLike, /) -> Tile:
+        """Return x, rounded towards 0 to a integer; what is beyond the type is its greatest, or its least, number,
+        element by element."""
+
+    @staticmethod
+    def float2ll_rd(x: TileLike, /) -> Tile:
+        """Return x, rounded down to a integer; what is beyond the type is its greatest, or its least, number, element
+        by element."""
+
+    @staticmethod
+    def float2ll_ru(x: TileLike, /) -> Tile:
+        """Return x, rounded up to a integer; what is beyond the type is its greatest, or its least, number, element by
+        element."""
+
+    @staticmethod
+    def float2uint_rn(x: TileLike, /) -> Tile:
+        """Return x, rounded to the nearest integer, to an even one halfway; what is beyond the type is its greatest,
+        or its least, number, element by element."""
+
+    @staticmethod
+    def float2uint_rz(x: TileLike, /) -> Tile:
+        """Return x, rounded towards 0 to a integer; what is beyond the type is its greatest, or its least, number,
+        element by element."""
+
+    @staticmethod
+    def float2uint_rd(x: TileLike, /) -> Tile:
+        """Return x, rounded down to a integer; what is beyond the type is its greatest, or its least, number, element
+        by element."""
+
+    @staticmethod
+    def float2uint_ru(x: TileLike, /) -> Tile:
+        """Return x, rounded up to a integer; what is beyond the type is its greatest, or its least, number, element by
+        element."""
+
+    @staticmethod
+    def float2ull_rn(x: TileLike, /) -> Tile:
+        """Return x, rounded to the nearest integer, to an even one halfway; what is beyond the type is its greatest,
+        or its least, number, element by element."""
+
+    @staticmethod
+    def float2ull_rz(x: TileLike, /) -> Tile:
+        """Return x, rounded towards 0 to a integer; what is beyond the type is its greatest, or its least, number,
+        element by element."""
+
+    @staticmethod
+    def float2ull_rd(x: TileLike, /) -> Tile:
+        """Return x, rounded down to a integer; what is beyond the type is its greatest, or its least, number, element
+        by element."""
+
+    @staticmethod
+    def float2ull_ru(x: TileLike, /) -> Tile:
+        """Return x, rounded up to a integer; what is beyond the type is its greatest, or its least, number, element by
+        element."""
+
+    @staticmethod
+    def int2float_rn(x: TileLike, /) -> Tile:
+        """Return x, rounded to the nearest number, to an even one halfway, element by element."""
+
+    @staticmethod
+    def int2float_rz(x: TileLike, /) -> Tile:
+        """Return x, rounded towards 0 to a number, element by element."""
+
+    @staticmethod
+    def int2float_rd(x: TileLike, /) -> Tile:
+        """Return x, rounded down to a number, element by element."""
+
+    @staticmethod
+    def int2float_ru(x: TileLike, /) -> Tile:
+        """Return x, rounded up to a number, element by element."""
+
+    @staticmethod
+    def ll2double_rn(x: TileLike, /) -> Tile:
+        """Return x, rounded to the nearest number, to an even one halfway, element by element."""
+
+    @staticmethod
+    def ll2double_rz(x: TileLike, /) -> Tile:
+        """Return x, rounded towards 0 to a number, element by element."""
+
+    @staticmethod
+    def ll2double_rd(x: TileLike, /) -> Tile:
+        """Return x, rounded down to a number, element by element."""
+
+    @staticmethod
+    def ll2double_ru(x: TileLike, /) -> Tile:
+        """Return x, rounded up to a number, element by element."""
+
+    @staticmethod
+    def ll2float_rn(x: TileLike, /) -> Tile:
+        """Return x, rounded to the nearest number, to an even one halfway, element by element."""
+
+    @staticmethod
+    def ll2float_rz(x: TileLike, /) -> Tile:
+        """Return x, rounded towards 0 to a number, element by element."""
+
+    @staticmethod
+    def ll2float_rd(x: TileLike, /) -> Tile:
+        """Return x, rounded down to a number, element by element."""
+
+    @staticmethod
+    def ll2float_ru(x: TileLike, /) -> Tile:
+        """Return x, rounded up to a number, element by element."""
+
+    @staticmethod
+    def uint2float_rn(x: TileLike, /) -> Tile:
+        """Return x, rounded to the nearest number, to an even one halfway, element by element."""
+
+    @staticmethod
+    def uint2float_rz(x: TileLike, /) -> Tile:
+        """Return x, rounded towards 0 to a number, element by element."""
+
+    @staticmethod
+    def uint2float_rd(x: TileLike, /) -> Tile:
+        """Return x, rounded down to a number, element by element."""
+
+    @staticmethod
+    def uint2float_ru(x: TileLike, /) -> Tile:
+        """Return x, rounded up to a number, element by element."""
+
+    @staticmethod
+    def ull2double_rn(x: TileLike, /) -> Tile:
+        """Return x, rounded to the nearest number, to an even one halfway, element by element."""
+
+    @staticmethod
+    def ull2double_rz(x: TileLike, /) -> Tile:
+        """Return x, rounded towards 0 to a number, element by element."""
+
+    @staticmethod
+    def ull2double_rd(x: TileLike, /) -> Tile:
+        """Return x, rounded down to a number, element by element."""
+
+    @staticmethod
+    def ull2double_ru(x: TileLike, /) -> Tile:
+        """Return x, rounded up to a number, element by element."""
+
+    @staticmethod
+    def ull2float_rn(x: TileLike, /) -> Tile:
+        """Return x, rounded to the nearest number, to an even one halfway, element by element."""
+
+    @staticmethod
+    def ull2float_rz(x: TileLike, /) -> Tile:
+        """Return x, rounded towards 0 to a number, element by element."""
+
+    @staticmethod
+    def ull2float_rd(x: TileLike, /) -> Tile:
+        """Return x, rounded down to a number, element by element."""
+
+    @staticmethod
+    def ull2float_ru(x: TileLike, /) -> Tile:
+        """Return x, rounded up to a number, element by element."""
 
 class math:
     @staticmethod

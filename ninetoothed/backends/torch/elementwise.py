@@ -10,6 +10,8 @@ import numpy
 import torch
 
 from ninetoothed import dtypes, ir
+from ninetoothed.backends.torch import libdevice
+from ninetoothed.backends.torch.bits import upper_half64
 from ninetoothed.backends.torch.program_slice import ProgramSlice
 from ninetoothed.backends.torch.representation import (
     SIGN,
@@ -20,8 +22,7 @@ from ninetoothed.backends.torch.representation import (
     unsigned64,
     wrap,
 )
-from ninetoothed.backends.torch.rounding import fma
-from ninetoothed.errors import UnsupportedError
+from ninetoothed.backends.torch.rounding import fma, sqrt
 
 # The result, or the results of a function with several.
 Function = Callable[[ProgramSlice, ir.Apply], Any]
@@ -206,57 +207,15 @@ def _umulhi(programs: ProgramSlice, operation: ir.Apply) -> torch.Tensor:
     return cast((product >> dtype.bits) & mask, dtypes.int64, dtype)
 
 
-def _umulhi64(x: numpy.ndarray, y: numpy.ndarray) -> numpy.ndarray:
-    low, half = numpy.uint64(0xFFFFFFFF), numpy.uint64(32)
-    x_low, x_high, y_low, y_high = x & low, x >> half, y & low, y >> half
-    middle = x_high * y_low + (x_low * y_low >> half)
-    carried = x_low * y_high + (middle & low)
-    return x_high * y_high + (middle >> half) + (carried >> half)
-
-
-def upper_half64(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-    """Return the upper halves of products of uint64, whose bits int64 holds."""
-    return unsigned64(_umulhi64)(*torch.broadcast_tensors(x.contiguous(), y.contiguous()))
-
-
-def _tgamma(x: torch.Tensor) -> torch.Tensor:
-    """Compute gamma by its logarithm; left of 1/2 by reflection: pi / (sin(pi x) gamma(1 - x))."""
-    wide = x.double()
-    mirrored = torch.pi / (torch.sin(torch.pi * wide) * torch.exp(torch.lgamma(1 - wide)))
-    return torch.where(wide < 0.5, mirrored, torch.exp(torch.lgamma(wide))).to(x.dtype)
-
-
-def _round_half_away(x: torch.Tensor) -> torch.Tensor:
-    return torch.trunc(x + torch.copysign(torch.full_like(x, 0.5), x).nextafter(torch.zeros_like(x)))
-
-
 _NAMES = "exp exp2 log log2 sqrt rsqrt sin cos tanh erf sigmoid"
 _SAME_NAME: dict[str, Callable] = {name: getattr(torch, name) for name in _NAMES.split()}
-_UNARY = """
-abs acos acosh asin asinh atan atanh ceil cos cosh erf erfc erfinv exp exp2 expm1 floor lgamma log log10 log1p log2
-rsqrt sin sinh sqrt tan tanh trunc isnan isinf signbit atan2 copysign fmod hypot pow
-""".split()
-LIBDEVICE: dict[str, Callable] = {name: getattr(torch, name) for name in _UNARY} | {
-    "nearbyint": torch.round,
-    "rint": torch.round,
-    "round": _round_half_away,
-    "tgamma": _tgamma,
-    "fma": fma,
-    "div_rn": torch.true_divide,
-    "j0": torch.special.bessel_j0,
-    "j1": torch.special.bessel_j1,
-}
 
 
 def _libdevice(programs: ProgramSlice, operation: ir.Apply) -> torch.Tensor:
-    name = operation.attribute("name")
-    if name not in LIBDEVICE:
-        raise UnsupportedError(
-            f"`libdevice.{name}` works on GPUs only, not on the CPU; call the kernel with CUDA tensors, or express it "
-            f"with one of: {', '.join(sorted(LIBDEVICE))}"
-        )
     tensors = [programs.tensor(value) for value in operation.operands]
-    return LIBDEVICE[name](*tensors).to(held_dtype(operation.result.type.dtype))
+    source, target = operation.operands[0].type.dtype, operation.result.type.dtype
+    assert isinstance(source, dtypes.DType) and isinstance(target, dtypes.DType), "libdevice takes no pointers"
+    return libdevice.of(operation.attribute("name"), tensors, source, target)
 
 
 ELEMENTWISE: dict[str, Function] = {
@@ -264,17 +223,14 @@ ELEMENTWISE: dict[str, Function] = {
     **{name: _plain(getattr(operator, name)) for name in ("truediv", "eq", "ne")},
     **{name: _comparison(getattr(operator, name)) for name in ("lt", "le", "gt", "ge")},
     **{name: _plain(function) for name, function in _SAME_NAME.items()},
-    "sqrt_rn": _plain(torch.sqrt),
+    "sqrt_rn": _plain(sqrt),
     "floor": _plain(torch.floor),
     "ceil": _plain(torch.ceil),
     "abs": _abs,
     "invert": _arithmetic(lambda x: ~x),
     "mul": _arithmetic(_mul),
     "div_rn": _plain(torch.true_divide),
-    "fast_expf": _plain(torch.exp),
-    "fast_logf": _plain(torch.log),
-    "fast_tanhf": _plain(torch.tanh),
-    "fast_dividef": _plain(torch.true_divide),
+    **{name: _plain(function) for name, function in libdevice.FAST.items()},
     "pow": _pow,
     "floordiv": _by_sign(_floordiv, _floordiv, unsigned64(lambda x, y: x // numpy.maximum(y, 1))),
     "mod": _by_sign(_mod, _mod, unsigned64(lambda x, y: x % numpy.maximum(y, 1))),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from ninetoothed import dtypes, ir
-from ninetoothed.backends.torch.elementwise import upper_half64
+from ninetoothed.backends.torch.bits import upper_half64
 from ninetoothed.backends.torch.program_slice import ProgramSlice
 from ninetoothed.backends.torch.representation import bitcast
 

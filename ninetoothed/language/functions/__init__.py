@@ -19,6 +19,7 @@ from ninetoothed.language.functions import (
     shapes,
     sorting,
 )
+from ninetoothed.language.functions.libdevice import LibdeviceFunction
 from ninetoothed.language.functions.row import Function
 
 __all__ = ["FAMILIES", "FUNCTIONS", "LIBDEVICE", "Function"]
@@ -31,4 +32,4 @@ def _rows(family: ModuleType) -> dict[str, Function]:
 
 
 FUNCTIONS: dict[str, Function] = {name: row for family in FAMILIES for name, row in _rows(family).items()}
-LIBDEVICE: dict[str, Function] = libdevice.rows()
+LIBDEVICE: dict[str, LibdeviceFunction] = libdevice.rows()

@@ -1,109 +1,126 @@
-"""The functions of `ntl.libdevice`, which both backends have, by PyTorch's and CUDA's common names."""
+"""The functions of `ntl.libdevice`, which both backends have, by CUDA's names: rows made of `libdevice_tables.py`."""
 
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable, Iterator
+from typing import Any
 
+from ninetoothed.dtypes import ALL, described, float32, float64, int1
+from ninetoothed.language.functions.libdevice_tables import CONVERSIONS, MODES, ROUNDED, TABLES, TYPES
 from ninetoothed.language.functions.row import NAMESPACE, Function
+from ninetoothed.language.primitive import Primitive
+from ninetoothed.language.signature import AttributeNames, Place, Signature
 
 MODULE = f"{NAMESPACE}.libdevice"
 
-# Name, what it returns, example operands, and the example's result in float32.
-_UNARY = """
-abs       | the absolute value of x                             | -2.0  | 2.
-acos      | the arc cosine of x, an angle in [0, pi]            | 0.5   | 1.0472
-acosh     | the inverse hyperbolic cosine of x                  | 2.0   | 1.3170
-asin      | the arc sine of x, an angle in [-pi / 2, pi / 2]    | 0.5   | 0.5236
-asinh     | the inverse hyperbolic sine of x                    | 1.0   | 0.8814
-atan      | the arc tangent of x, an angle in [-pi / 2, pi / 2] | 1.0   | 0.7854
-atanh     | the inverse hyperbolic tangent of x                 | 0.5   | 0.5493
-ceil      | x, rounded up to a whole number                     | 1.2   | 2.
-cos       | the cosine of x                                     | 1.0   | 0.5403
-cosh      | the hyperbolic cosine of x                          | 1.0   | 1.5431
-erf       | the error function of x                             | 0.5   | 0.5205
-erfc      | 1 - erf(x), without its cancellation                | 0.5   | 0.4795
-erfinv    | the y with erf(y) = x                               | 0.5   | 0.4769
-exp       | e to the power of x                                 | 1.0   | 2.7183
-exp2      | 2 to the power of x                                 | 3.0   | 8.
-expm1     | exp(x) - 1, precise near 0                          | 0.5   | 0.6487
-fast_expf | e to the power of x, fast on a GPU, less precise    | 1.0   | 2.7183
-fast_logf | the natural logarithm of x, fast on a GPU, less precise | 2.0 | 0.6931
-fast_tanhf | the hyperbolic tangent of x, fast on a GPU, less precise | 1.0 | 0.7616
-floor     | x, rounded down to a whole number                   | 1.2   | 1.
-j0        | the Bessel function of the first kind, of order 0   | 1.0   | 0.7652
-j1        | the Bessel function of the first kind, of order 1   | 1.0   | 0.4401
-lgamma    | the logarithm of the absolute gamma function of x   | 4.0   | 1.7918
-log       | the natural logarithm of x                          | 2.0   | 0.6931
-log10     | the logarithm of x to base 10                       | 2.0   | 0.3010
-log1p     | log(1 + x), precise near 0                          | 1.0   | 0.6931
-log2      | the logarithm of x to base 2                        | 8.0   | 3.
-nearbyint | x, rounded to the nearest whole number, to an even one halfway | 2.5 | 2.
-rint      | x, rounded to the nearest whole number, to an even one halfway | 2.5 | 2.
-round     | x, rounded to the nearest whole number, away from 0 halfway | 2.5 | 3.
-rsqrt     | 1 / sqrt(x)                                         | 4.0   | 0.5000
-sin       | the sine of x                                       | 1.0   | 0.8415
-sinh      | the hyperbolic sine of x                            | 1.0   | 1.1752
-sqrt      | the square root of x                                | 2.0   | 1.4142
-tan       | the tangent of x                                    | 1.0   | 1.5574
-tanh      | the hyperbolic tangent of x                         | 1.0   | 0.7616
-tgamma    | the gamma function of x                             | 4.0   | 6.
-trunc     | x without its fraction                              | -1.8  | -1.
-"""
-_PREDICATES = """
-isinf     | whether x is inf or -inf                            | 1.0   | 0.
-isnan     | whether x is NaN                                    | 1.0   | 0.
-signbit   | whether the sign of x is negative, that of -0.0, too | -1.0 | 1.
-"""
-_BINARY = """
-atan2     | the angle of the point (y, x), in [-pi, pi]         | 1.0, -1.0 | 2.3562
-copysign  | x with the sign of y                                | 2.0, -1.0 | -2.
-div_rn    | x / y, rounded to the nearest number                | 1.0, 4.0  | 0.2500
-fast_dividef | x / y, fast on a GPU, less precise               | 1.0, 4.0  | 0.2500
-fmod      | the remainder of x / y, with the sign of x          | -7.0, 4.0 | -3.
-hypot     | sqrt(x * x + y * y), without overflow in between    | 3.0, 4.0  | 5.
-pow       | x to the power of y                                 | 2.0, 3.0  | 8.
-"""
-_TERNARY = """
-fma       | x * y + z, rounded once                             | 2.0, 3.0, 4.0 | 10.
-"""
-# The functions that give int1.
-PREDICATES = frozenset(line.split()[0] for line in _PREDICATES.strip().splitlines())
-_FLOATS = "Halves keep their type and are computed in float32; integers give float32."
-_INT1 = "The type is `ntl.int1`."
+# The names of CUDA's that are not offered, with what to do instead: data for errors and docs.
+EXCLUSIONS: dict[str, str] = {
+    "jn": "its loop is as long as the order; write the recurrence of `j0` and `j1`: `2 * k / x * j_k - j_(k - 1)`",
+    "yn": "its loop is as long as the order; write the recurrence of `y0` and `y1`: `2 * k / x * y_k - y_(k - 1)`",
+    "rcp64h": "what it approximates is that of one generation of GPUs; write `1 / x`",
+}
 
 
-def rows() -> dict[str, Function]:
+class LibdeviceFunction(Function):
+    """A row of libdevice. primitive: its types, which both backends have under the row's name."""
+
+    def __init__(self, definition: Callable[..., Any], primitive: Primitive) -> None:
+        super().__init__(definition, MODULE)
+        self.primitive = primitive
+
+    @property
+    def is_of_floats(self) -> bool:
+        """Tell whether it maps floats to floats of their type, or to int1, as functions of `ntl` do."""
+        taken, given = self.primitive.operands, self.primitive.results[0].type
+        return float32 in taken[0].type.types and not given.classes and not any(p.type.classes for p in taken[1:])
+
+    @property
+    def is_predicate(self) -> bool:
+        """Tell whether it gives int1."""
+        return int1 in self.primitive.results[0].type.types
+
+
+def rows() -> dict[str, LibdeviceFunction]:
     """Make the rows, by name."""
-    made = {}
-    for table, parameters, types in (
-        (_UNARY, "x", _FLOATS),
-        (_PREDICATES, "x", _INT1),
-        (_BINARY, "xy", _FLOATS),
-        (_TERNARY, "xyz", _FLOATS),
-    ):
-        for line in table.strip().splitlines():
-            name, result, operands, value = (cell.strip() for cell in line.split("|"))
-            made[name] = _row(name, tuple(parameters), f"Return {result}, element by element.", types, operands, value)
-    return made
+    tables = [
+        *TABLES.items(),
+        *((signature, _in_each_mode(table, "number")) for signature, table in ROUNDED.items()),
+        *map(_conversion, CONVERSIONS),
+    ]
+    return {row.name: row for signature, table in tables for row in _of_table(signature, table)}
 
 
-def _row(name: str, parameters: tuple[str, ...], summary: str, types: str, operands: str, value: str) -> Function:
-    """Make the row of a function of libdevice from its signature in words."""
+def _conversion(name: str) -> tuple[str, str]:
+    """Return the signature of conversions such as `float2int`, and a line for each mode."""
+    source, target = map(TYPES.__getitem__, name.split("2"))
+    if target.startswith("float"):
+        return f"x: {source} -> {target}", _in_each_mode(f"{name}_ | x | 3 | 3.", "number")
+    beyond = "; what is beyond the type is its greatest, or its least, number"
+    return f"x: {source} -> {target}", _in_each_mode(f"{name}_ | x | 3.0 | 3", "integer", beyond)
+
+
+def _in_each_mode(table: str, kind: str, more: str = "") -> str:
+    """Repeat lines whose name ends in `_` for each mode of rounding; those that name some have just these."""
+    lines = []
+    for name, result, operands, value in _cells(table):
+        stem, _, only = name.partition("_")
+        for mode in only.split("/") if only else MODES:
+            lines.append(f"{stem}_{mode} | {result}, {MODES[mode].format(kind)}{more} | {operands} | {value}")
+    return "\n".join(lines)
+
+
+def _cells(table: str) -> Iterator[list[str]]:
+    for line in table.strip().splitlines():
+        yield [cell.strip() for cell in line.split("|")]
+
+
+def _of_table(signature: str, table: str) -> Iterator[LibdeviceFunction]:
+    """Make the rows of the lines of a table."""
+    parsed = Signature.parse(signature)
+    for name, result, operands, value in _cells(table):
+        primitive = Primitive(f"libdevice.{name}", (parsed,), AttributeNames.parse(""), f"Return {result}.")
+        yield _row(name, primitive, operands.split(", "), value)
+
+
+def _row(name: str, primitive: Primitive, operands: list[str], value: str) -> LibdeviceFunction:
+    """Make the row of a function from its types, and from an example."""
 
     def definition() -> None: ...
 
     by_position = inspect.Parameter.POSITIONAL_ONLY
+    parameters = [place.name for place in primitive.operands]
+    first, *_ = primitive.operands
+    types = [_dtype(place if place.type.classes else first) for place in (*primitive.operands, *primitive.results)]
+    given = [f"torch.tensor({text}{dtype})" for text, dtype in zip(operands, types, strict=False)]
     definition.__name__ = name
-    definition.__doc__ = f"""{summary}
+    definition.__doc__ = f"""{primitive.doc.removesuffix(".")}, element by element.
 
-    {types} Operands are given by position, and broadcast.
+    {types_of(primitive)} Operands are given by position, and broadcast.
 
     >>> def application({", ".join(parameters)}, output):
     ...     output = ntl.libdevice.{name}({", ".join(parameters)})
-    >>> run(application, {", ".join(f"torch.tensor({each})" for each in operands.split(", "))}, torch.empty(1))
-    tensor([{value}])
+    >>> run(application, {", ".join(given)}, torch.empty(1{types[-1]}))
+    tensor([{value}]{types[-1].replace(", dtype=torch.int64", "")})
     """
     definition.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
         [inspect.Parameter(each, by_position, annotation="TileLike") for each in parameters], return_annotation="Tile"
     )
-    return Function(definition, MODULE)
+    return LibdeviceFunction(definition, primitive)
+
+
+def _dtype(place: Place) -> str:
+    """Write the type of an example's tensor: the first of a place's; nothing where PyTorch chooses float32 itself."""
+    name = place.type.classes[0].replace("integer32", "int32")
+    return "" if name in ("float32", "int1") else f", dtype=torch.{name}"
+
+
+def types_of(primitive: Primitive) -> str:
+    """Say in sentences which types a function takes, and which it gives."""
+    taken, given = primitive.operands[0].type, primitive.results[0].type
+    if float32 in taken.types and given.types in (frozenset(), frozenset({float32})):
+        others = "integers give float32" if float64 in taken.types else "integers give float32, float64 is refused"
+        return f"Halves keep their type and are computed in float32; {others}."
+    more = ", and halves and integers as float32" if float32 in taken.types else ""
+    what = f"Takes {described([each for each in ALL if each in taken.types])}{more}"
+    return f"{what}; the type is that of x." if not given.types else f"{what}; gives `ntl.{given.classes[0]}`."

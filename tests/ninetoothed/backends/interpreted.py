@@ -13,7 +13,10 @@ import numpy
 import torch
 
 from ninetoothed.backends import triton
-from ninetoothed.backends.torch.elementwise import LIBDEVICE
+from ninetoothed.backends.torch import libdevice
+from ninetoothed.backends.torch.representation import from_memory, memory_dtype, to_memory
+from ninetoothed.dtypes import BY_NAME, int1
+from ninetoothed.language import LIBDEVICE
 from ninetoothed.runtime import dispatch, executable
 from ninetoothed.runtime.arguments import check
 from ninetoothed.runtime.compilation.compile import write_module
@@ -136,10 +139,6 @@ def scalar(array):
     return tl.tensor(TensorHandle(array, dtype), dtype)
 
 
-# The functions of libdevice that are primitives, and those that are not.
-FUNCTIONS = {"fast_dividef": torch.true_divide, "fast_expf": torch.exp, "fast_logf": torch.log, **LIBDEVICE}
-
-
 class Libdevice:
     """Triton's interpreter has none of its functions: those of the CPU's backend stand in."""
 
@@ -147,13 +146,28 @@ class Libdevice:
         from triton import language as tl
         from triton.runtime.interpreter import TensorHandle
 
+        row = LIBDEVICE[name].primitive
+
         def function(*operands):
-            arrays = [torch.from_numpy(operand.handle.data) for operand in operands]
-            result = FUNCTIONS[name](*arrays).numpy()
+            arrays = [operand.handle.data for operand in operands]
+            types = [BY_NAME[array.dtype.name] for array in arrays]
+            (target,) = row.gives(types)
+            result = computed(name, [torch.from_numpy(array) for array in arrays], types, target)
             widest = max(operands, key=lambda operand: operand.handle.data.size)
-            return tl.tensor(TensorHandle(result, widest.handle.dtype), widest.type)
+            dtype = getattr(tl, target.name)
+            type = tl.block_type(dtype, list(widest.shape)) if widest.type.is_block() else dtype
+            return tl.tensor(TensorHandle(result, dtype), type)
 
         return function
+
+
+def computed(name, tensors, types, target):
+    """What a function of libdevice gives, as an array: predicates as 0 or 1."""
+    held = [from_memory(tensor.view(memory_dtype(dtype)), dtype) for tensor, dtype in zip(tensors, types)]
+    if name.startswith("fast_"):
+        return libdevice.FAST[name](*held).numpy()
+    result = to_memory(libdevice.of(name, held, types[0], target), target)
+    return result.numpy() if target == int1 else result.numpy().view(target.name)
 
 
 def interpret(kernel, arguments, gpu=machine.H200, blocks=None, **changes):

@@ -1,9 +1,12 @@
 """Each name of `triton.language` is offered, or is in the list of those that are not, with a reason."""
 
+import inspect
+
 import pytest
 
 import ninetoothed.language as ntl
 from ninetoothed.language.exclusions import EXCLUSIONS
+from ninetoothed.language.functions.libdevice import EXCLUSIONS as LEFT_OUT
 
 # Those of Triton 3.6 and of 3.9: either may be installed.
 NAMES = """
@@ -30,6 +33,17 @@ def test_each_name_of_triton_is_offered_or_left_out_with_a_reason():
 def test_the_names_are_those_of_the_triton_that_is_installed():
     language = pytest.importorskip("triton.language")
     assert set(language.__all__) <= set(NAMES)
+
+
+def test_each_function_of_libdevice_is_offered_or_left_out_with_a_reason():
+    libdevice = pytest.importorskip("triton.language.extra.libdevice")
+    names = {name for name, each in vars(libdevice).items() if inspect.isfunction(each) and not name.startswith("_")}
+    assert names == set(dir(ntl.libdevice)) | LEFT_OUT.keys() and not set(dir(ntl.libdevice)) & LEFT_OUT.keys()
+    assert len(names) == 198 and all(LEFT_OUT.values())
+    with pytest.raises(AttributeError, match="no function 'jn': its loop is as long as the order; write"):
+        ntl.libdevice.jn
+    with pytest.raises(AttributeError, match="did you mean acos"):
+        ntl.libdevice.acoss
 
 
 def test_a_name_that_is_left_out_says_what_to_do_instead():

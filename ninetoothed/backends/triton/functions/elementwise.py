@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 
 from ninetoothed import dtypes, ir
 from ninetoothed.backends.triton import syntax
@@ -131,8 +132,28 @@ def _libdevice(context: EmitContext, operation: ir.Apply, operands: list[ValueTe
     """Call the function of CUDA's library that an attribute names, or that is called like the primitive."""
     context.libdevice = True
     function = operation.attribute("name", operation.function)
-    nodes = [typed(text, value.type.dtype) for text, value in zip(operands, operation.operands, strict=True)]
-    return ValueText(syntax.call(f"libdevice.{function}", *nodes), meet(operands))
+    takes_unsigned = _TAKES_UNSIGNED.match(function) is not None
+    nodes = [
+        _signed(typed(text, value.type.dtype), value.type.dtype, takes_unsigned)
+        for text, value in zip(operands, operation.operands, strict=True)
+    ]
+    node, dtype = syntax.call(f"libdevice.{function}", *nodes), operation.result.type.dtype
+    if function == "signbit":  # an int32
+        node = syntax.binary("!=", node, syntax.number(0))
+    if dtype.category == "uint" and not (takes_unsigned and function != "sad"):
+        node = syntax.call(ast.Attribute(node, "to"), dtype_node(dtype), bitcast=True)
+    return ValueText(node, meet(operands))
+
+
+# Those that Triton has of unsigned integers; to all others their bits are passed as signed ones, and come back so.
+_TAKES_UNSIGNED = re.compile("uint|ull|mulhi|mul24|r?hadd|sad")
+
+
+def _signed(node: ast.expr, dtype: DType | PointerType, takes_unsigned: bool) -> ast.expr:
+    if dtype.category != "uint" or takes_unsigned:
+        return node
+    assert isinstance(dtype, DType)
+    return syntax.call(ast.Attribute(node, "to"), dtype_node(dtypes.BY_NAME[dtype.name[1:]]), bitcast=True)
 
 
 def _fast_tanhf(context: EmitContext, operation: ir.Apply, operands: list[ValueText]) -> ValueText:
@@ -213,6 +234,7 @@ def _bitcast(context: EmitContext, operation: ir.Apply, operands: list[ValueText
     return ValueText(node, operand.shape)
 
 
+_FAST = "cos divide exp exp10 log log10 log2 pow sin tan"
 FUNCTIONS = {
     **dict.fromkeys((*_OPERATORS, *_SAME_NAME), _elementwise),
     "neg": _neg,
@@ -221,7 +243,7 @@ FUNCTIONS = {
     "minimum": _extremum,
     "pow": _pow,
     "tanh": _libdevice,
-    **dict.fromkeys(("libdevice", "fast_expf", "fast_logf", "fast_dividef"), _libdevice),
+    **dict.fromkeys(("libdevice", *(f"fast_{name}f" for name in _FAST.split())), _libdevice),
     "fast_tanhf": _fast_tanhf,
     "cast": _cast,
     "bitcast": _bitcast,
