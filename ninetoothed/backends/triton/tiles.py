@@ -25,6 +25,12 @@ def scalar(context: EmitContext, e: Expr) -> ast.expr:
     return TilePrinter.of(context, (), ir.TileType(int32), ()).scalar(e)
 
 
+def _as_number(text: ValueText) -> ValueText:
+    """Take the only element out of a block, such as a scan gives: pointers along no axis are scalars, so are indices."""
+    is_block = bool(text.shape) and all(count == 1 for count in text.shape)
+    return ValueText(syntax.call("tl.sum", text.node)) if is_block else text
+
+
 @dataclass(frozen=True)
 class Summand:
     """A summand: a scalar (no axes), a vector along one axis, or (`lifted`) a tile over `axes`."""
@@ -50,7 +56,7 @@ class TilePrinter:
         cls, context: EmitContext, lanes, type: ir.TileType, bindings: ir.Bindings, wide: bool = False
     ) -> TilePrinter:
         facts = with_lanes(context.facts, lanes)
-        texts = {name: index_width.bound(context, value, wide) for name, value in bindings}
+        texts = {name: _as_number(index_width.bound(context, value, wide)) for name, value in bindings}
         return cls(context, tuple(lanes), type.lanes, texts, facts, wide)
 
     @property

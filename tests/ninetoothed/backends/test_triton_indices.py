@@ -85,3 +85,28 @@ def test_a_bool_counts_as_in_python(bound, rounds):
     # A bool of a tensor is loaded, as whether its byte is not 0 where there is a GPU to hold it.
     text = kernel_of(body).source(i, torch.tensor(bound), x, y, gpu=machine.H100).text.replace("s != 0", "s")
     assert "range(tl.cast(s, tl.int32))" in text and "range(tl.cast(s, tl.int32), 3)" in text
+
+
+# Of one element: Triton's scans, sorts and reshapes give blocks, and pointers of rows of one element are scalars.
+ALONE = (
+    "y.source[row, ntl.cumsum(x) - 1] = x",
+    "y.source[row, ntl.where(x > 0, ntl.cumsum(x) - 1, -1)] = x",
+    "y = x.source[row, ntl.sort(x) - 1]",
+    "y = 0\nntl.atomic_add(y.source[row, ntl.cumsum(x) - 1], x)",
+    "y = x.source[row, ntl.flip(ntl.cumprod(x), 0) - 1]",
+    "y = 0\nfor k in range(ntl.max(ntl.cumsum(x))):\n    y += x.source[row, ntl.cumsum(x) - 1 + k]",
+)
+
+
+@needs_triton
+@pytest.mark.filterwarnings("ignore::ninetoothed.RaceWarning")
+@pytest.mark.parametrize("body", ALONE)
+def test_indices_of_one_element(body):
+    application = application_of("row = x.offsets(0)\n" + body)
+    kernel = ninetoothed.make(lambda x, y: (x.tile(None, -1), y.tile(None, -1)), application, (Tensor(2), Tensor(2)))
+    x = torch.ones((3, 1), dtype=torch.int32, device=DEVICE)
+    y = torch.full_like(x, 7)
+    kernel(x, y)
+    assert (y == 1).all()
+    variant = dispatch.launcher_of(kernel).trace((x, y), {}, machine.H200)
+    assert executable.compile_for_gpu(kernel.definition, variant).asm["ptx"]

@@ -551,7 +551,8 @@ def test_a_kernel_of_jagged_tensors_compiles():
 
     pytest.importorskip("triton")
     half = nested((70, 0, 300), 64, dtype=torch.float16)
-    arguments = half, torch.randn(3, 64, 64).half(), from_jagged(torch.empty(370, 64).half(), half.offsets())
+    other = torch.randn(3, 64, 64, dtype=torch.float16, device=half.device)
+    arguments = half, other, from_jagged(torch.empty_like(half.values()), half.offsets())
     launcher = launcher_of(products())
     compiled = compile_for_gpu(products().definition, launcher.trace(arguments, {}, machine.H200))
     assert compiled.spills == 0

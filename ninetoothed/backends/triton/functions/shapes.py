@@ -71,8 +71,10 @@ def _cat(context: EmitContext, operation: ir.Apply, operands: list[ValueText]) -
 
 
 def _flip(context: EmitContext, operation: ir.Apply, operands: list[ValueText]) -> ValueText:
-    axis = operation.attribute("axis")
-    return ValueText(syntax.call("tl.flip", *whole(operation, operands), axis), operation.result.type.lanes)
+    axis, lanes = operation.attribute("axis"), operation.result.type.lanes
+    if lanes[axis] == 1:  # stays where it is: `tl.flip` (Triton 3.6 to 3.9) takes no block of one element
+        return operands[0]
+    return ValueText(syntax.call("tl.flip", *whole(operation, operands), axis), lanes)
 
 
 FUNCTIONS = {
