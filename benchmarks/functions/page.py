@@ -27,6 +27,9 @@ Where results vanish, as at the zeros of a Bessel function, such a unit is small
 max(1, |result|) stands behind it. "Others" counts results that are NaN or infinite where they should not be, or the
 other way round. float32 and float16 are compared with the CPU's float64, and this with mpmath.
 
+Triton lets a GPU take denormal float32 for 0, as arguments and as results: millions of units of the last place, next to
+nothing beside 1, and all of what `atan2` or `pow` makes of two such numbers. On the CPU they count.
+
 """
 
 
