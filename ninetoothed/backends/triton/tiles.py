@@ -26,7 +26,7 @@ def scalar(context: EmitContext, e: Expr) -> ast.expr:
 
 
 def _as_number(text: ValueText) -> ValueText:
-    """Take the only element out of a block, such as a scan gives: pointers along no axis are scalars, so are indices."""
+    """Take the only element out of a block, such as a scan gives: where there is no axis, indices are scalars."""
     is_block = bool(text.shape) and all(count == 1 for count in text.shape)
     return ValueText(syntax.call("tl.sum", text.node)) if is_block else text
 
