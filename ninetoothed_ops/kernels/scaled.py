@@ -7,6 +7,9 @@ from ninetoothed import Tensor, arrange
 
 from .numeric import widen
 
+# Programs that find nothing to do take a while by their number alone: few, each with much to do.
+arrangement = functools.partial(arrange.blocks, BLOCK_SIZE=8192)
+
 
 def application(x, factor):
     if factor != 1:
@@ -16,4 +19,4 @@ def application(x, factor):
 @functools.cache
 def make():
     """The kernel `(x, factor)` for vectors; a factor on the device is not waited for."""
-    return ninetoothed.make(arrange.blocks, application, (Tensor(1), Tensor(0)), kernel_name="scaled")
+    return ninetoothed.make(arrangement, application, (Tensor(1), Tensor(0)), kernel_name="scaled")

@@ -192,6 +192,8 @@ def setup_context_with_gradients(ctx, inputs, output):
     *tensors, ctx.reduction, ignore_index, label_smoothing, z_loss, softcap, ctx.needed = inputs
     ctx.options, found = (ignore_index, label_smoothing, z_loss, softcap), output[1:]
     ctx.mark_non_differentiable(*found)
+    # Else autograd makes zeros as large as the weight, for outputs that get no gradient.
+    ctx.set_materialize_grads(False)
     # Given away by the first backward, which scales them in place. Compilers see no memory of others in a context.
     is_plain = all(type(each) in readers.PLAIN and not each.is_meta for each in (*output, *tensors[:2]))
     ctx.found = found if is_plain else None
@@ -199,6 +201,8 @@ def setup_context_with_gradients(ctx, inputs, output):
 
 
 def backward_with_gradients(ctx, grad, *_):
+    if grad is None:
+        return (None,) * 11
     saved = ctx.saved_tensors if ctx.found is None else ()
     kept, tensors = saved[5:] or ctx.found, saved[:5]
     if kept is None or torch.is_grad_enabled():
