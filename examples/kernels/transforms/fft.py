@@ -1,4 +1,4 @@
-"""A Fourier transform of rows of N1 * N2 numbers, by products with the matrices of shorter ones.
+"""A Fourier transform of rows of N1 times N2 numbers, by products with the matrices of shorter ones.
 
 y[k1 + N1 * k2] = sum over n2 of w(N2)^(n2 k2) * w(N1 N2)^(n2 k1) * sum over n1 of w(N1)^(n1 k1) * x[N2 * n1 + n2]
 
