@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from ninetoothed.arrangement.symbol import Symbol
@@ -72,6 +72,8 @@ def iterate(context: TraceContext, value: Any) -> list:
     if is_dynamic(value):
         raise context.error("a computed tile cannot be unpacked or iterated over; index or `split` it")
     try:
+        if not isinstance(value, Iterable):  # such as go by `__getitem__` alone, and may have no end
+            raise TypeError
         return [outside(context, item) for item in value]
     except TypeError:
         raise context.error(f"{shown(value)} cannot be unpacked or iterated over; tuples and lists can") from None

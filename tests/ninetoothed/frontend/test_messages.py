@@ -215,6 +215,10 @@ MISTAKES = (
     ),
     ("y = None", "'y' is a parameter: it takes tiles and numbers, not None; a name of its own holds anything"),
     ("a, b = x", "8 values cannot be unpacked into 2 names; give one for each"),
+    (
+        "a, *b = ntl.Tile()",
+        "<ninetoothed.language.types.Tile> cannot be unpacked or iterated over; tuples and lists can",
+    ),
     ("x[0] += ntl.arange(0, 3)", f"cannot store to 'x': shape (3,) does not broadcast to (); {BROADCASTING}"),
     (
         "y = 1 // 0",
