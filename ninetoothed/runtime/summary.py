@@ -10,6 +10,7 @@ from typing import Any
 from ninetoothed import ir
 from ninetoothed.expr import as_expr
 from ninetoothed.expr.sizes import evaluate
+from ninetoothed.passes.operations import is_dot
 from ninetoothed.runtime.compilation.compile import CompiledKernel
 from ninetoothed.runtime.selection.cost_model import bound_by, duration
 from ninetoothed.runtime.selection.machine import Machine
@@ -30,10 +31,12 @@ def lines(launcher: Any, selection: Selection, applied: Schedule, program: ir.Pr
     chosen = selection.schedule
     others = [each for each in ranked if each != chosen][:2]
     first = plans.get(_key(chosen))
+    is_moving = not any(map(is_dot, ir.walk(program.body)))
+    least = least_time(program, selection, gpu) if is_moving else None
     rows = [("", "configuration", "estimate", "bound by", "loses")]
     for title, schedule in (("chosen", chosen), *(("next", each) for each in others)):
         plan = plans.get(_key(schedule))
-        rows.append((title, str(applied if schedule is chosen else schedule), *_estimate(plan, first)))
+        rows.append((title, str(applied if schedule is chosen else schedule), *_estimate(plan, first, least)))
     names = launcher.definition.given_names
     told = [tuple(reworded(cell, names) for cell in row) for row in rows]
     widths = [max(len(row[column]) for row in told) for column in range(5)]
@@ -66,9 +69,10 @@ def microseconds(time: float) -> str:
     return f"{time:.3g} us" if time < 1000 else f"{time:,.0f} us"
 
 
-def _estimate(plan: Plan | None, first: Plan | None) -> tuple[str, str, str]:
+def _estimate(plan: Plan | None, first: Plan | None, least: float | None) -> tuple[str, str, str]:
+    """Tell the estimate of a schedule; of what only moves memory, the least time."""
     if plan is None:
-        return "not modelled", "-", "-"
+        return ("not modelled", "-", "-") if least is None else (f"at least {microseconds(least)}", "memory", "-")
     time, unit = duration(plan), plan.product.costs.unit
     text = microseconds(time * unit * 1e6) if unit else f"{time:,.0f} cycles"
     same = first is not None and first is not plan and first.product.costs == plan.product.costs

@@ -100,7 +100,7 @@ def test_a_short_explanation():
     assert "multiplications" in lines[3] and "why: the formula" in text and "compiled: not yet" in text
     assert len(lines) < 20
     odd = softmax.make(2).explain(torch.empty(100, 300), torch.empty(100, 300), gpu="a100")
-    assert "guard of input: " in odd and "not modelled" in odd
+    assert "guard of input: " in odd and "at least 0.1" in odd and " memory " in odd
 
 
 def copy(x, y):
