@@ -75,9 +75,7 @@ def entry_of_tile(context: TraceContext, parameter: int, indices: Indices) -> En
 
 def _numbers(context: TraceContext, jagged: Jagged, name: str, number: Expr, is_local: bool) -> tuple[Expr, Expr]:
     """Return names for the begin and the length of the entry with a number; they are read once for a program."""
-    names = [each.variables for each in (number,)]
-    programs = context.builder.sizes.union(context.axes)
-    is_local = is_local or not names[0] <= programs
+    is_local = is_local or not number.variables <= context.builder.sizes.union(context.axes)
     leader = context.definition.parameters[context.definition.positions[context.builder.leaders[str(jagged.longest)]]]
     assert leader.jagged is not None
     key = (leader.name, number)

@@ -47,22 +47,26 @@ class JaggedParts:
         pairs = ((self.offsets, other.offsets), (self.lengths, other.lengths))
         return all(a is b or (a is not None and b is not None and _are_one(a, b)) for a, b in pairs)
 
-    @property
-    def known_longest(self) -> int | None:
-        """The length of the longest entry, if PyTorch has it; 0 without entries."""
+    def find_longest(self) -> int | None:
+        """Return the length of the longest entry, 0 without entries; None where a capture forbids to read it.
+
+        It is read where PyTorch does not know it yet.
+        """
         if self.nested is None or self.offsets.shape[0] < 2:
             return self.longest or 0
-        return private.known_longest(self.nested)
-
-    def read_longest(self) -> int:
-        """Read the length of the longest entry."""
-        assert self.nested is not None, "parts that stand for a tensor know it"
-        return private.read_longest(self.nested, self.offsets.diff() if self.lengths is None else self.lengths)
+        known = private.known_longest(self.nested)
+        if known is None and not _is_captured(self.offsets):
+            known = private.read_longest(self.nested, self.offsets.diff() if self.lengths is None else self.lengths)
+        return known
 
 
 def is_jagged(value: Any) -> bool:
     """Tell whether a value is a nested tensor of layout `torch.jagged`."""
     return isinstance(value, torch.Tensor) and value.is_nested and value.layout == torch.jagged
+
+
+def _is_captured(tensor: torch.Tensor) -> bool:
+    return tensor.is_cuda and torch.cuda.is_current_stream_capturing()
 
 
 def _are_one(a: torch.Tensor, b: torch.Tensor) -> bool:
@@ -132,22 +136,16 @@ def _parts(definition: KernelDefinition, parameter: KernelParameter, value: Any)
 
 
 def _longest(definition: KernelDefinition, parameter: KernelParameter, parts: JaggedParts) -> int:
-    """Return the length of the longest entry; read it from the GPU where PyTorch does not know it yet."""
-    known = parts.known_longest
-    if known is not None:
-        return known
-    if _is_captured(parts.offsets):
+    """Return the length of the longest entry; raise where it cannot be read."""
+    longest = parts.find_longest()
+    if longest is None:
         what = "is given a nested tensor of which the longest entry is not known, and a CUDA graph is being captured"
         remedy = (
             "call the kernel once before, or give `max_seqlen` to `torch.nested.nested_tensor_from_jagged`: reading it"
             " from the GPU would spoil the capture"
         )
         raise problem(definition, parameter, what, remedy, ArgumentError)
-    return parts.read_longest()
-
-
-def _is_captured(tensor: torch.Tensor) -> bool:
-    return tensor.is_cuda and torch.cuda.is_current_stream_capturing()
+    return longest
 
 
 def _check_grid(definition: KernelDefinition, leaders: Mapping[str, str]) -> None:

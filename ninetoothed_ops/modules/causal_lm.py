@@ -58,7 +58,7 @@ def defers(head: Any) -> bool:
 
 def _without_logits(head: Any, function: Callable, model: Any, args: tuple, kwargs: dict) -> Any:
     def forward(states: torch.Tensor) -> PendingLogits:
-        return PendingLogits(head, states, states.dtype, source=states)
+        return PendingLogits(head, states, states, states.dtype)
 
     vars(head)["forward"] = forward
     try:

@@ -30,10 +30,12 @@ def _of_logits(name: str) -> Any:
 class PendingLogits:
     """The logits of a head for rows of states: scale * logits, or scale * tanh(inner * logits).
 
-    operations: what was done to the logits, in order. inner: the scale before a tanh, None without one.
+    source: the states as they came to the head; `states` follows the shapes of the logits. operations: what was done to
+    the logits, in order. inner: the scale before a tanh, None without one.
     """
 
     head: nn.Linear
+    source: torch.Tensor
     states: torch.Tensor
     dtype: torch.dtype
     operations: tuple[Callable[[torch.Tensor], torch.Tensor], ...] = ()
@@ -46,9 +48,6 @@ class PendingLogits:
         for each in self.operations:
             logits = each(logits)
         return logits
-
-    # The states as they came to the head; `states` follows the shapes of the logits.
-    source: Any = None
 
     @property
     def shape(self) -> torch.Size:

@@ -54,20 +54,25 @@ class Operands:
             self.class_weight, self.label_smoothing, self.softcap, self.z_loss, self.classes, self.rows
         )  # fmt: skip
 
-    def blocks_of_rows(self, size: int) -> Iterator[tuple[slice, torch.Tensor]]:
+    def parts_of_rows(self, size: int) -> list[slice]:
+        """Cut the rows into blocks whose logits take about so many bytes at most."""
+        return _parts(self.rows.shape[0], size // (_aligned(self.classes) * self.rows.itemsize))
+
+    def parts_of_classes(self, size: int) -> list[slice]:
+        """Cut the classes so."""
+        return _parts(self.classes, size // (max(self.rows.shape[0], 1) * self.rows.itemsize))
+
+    def blocks_of_rows(self, parts: list[slice]) -> Iterator[tuple[slice, torch.Tensor]]:
         """Compute the logits of rows, block by block, in the same memory."""
-        parts = _parts(self.rows.shape[0], size // (_aligned(self.classes) * self.rows.itemsize))
         memory = self.rows.new_empty((_longest(parts), _aligned(self.classes)))
         for part in parts:
             logits = memory[: part.stop - part.start, : self.classes]
             multiply(self.rows[part], self.weight.t(), logits, self.bias)
             yield part, logits
 
-    def blocks_of_classes(self, size: int) -> Iterator[tuple[slice, torch.Tensor]]:
+    def blocks_of_classes(self, parts: list[slice]) -> Iterator[tuple[slice, torch.Tensor]]:
         """Compute the logits of all rows for some classes, block by block, in the same memory."""
-        count = self.rows.shape[0]
-        parts = _parts(self.classes, size // (max(count, 1) * self.rows.itemsize))
-        memory = self.rows.new_empty((count, _longest(parts)))
+        memory = self.rows.new_empty((self.rows.shape[0], _longest(parts)))
         for part in parts:
             logits = memory[:, : part.stop - part.start]
             multiply(self.rows, self.weight[part].t(), logits, None if self.bias is None else self.bias[part])
@@ -141,7 +146,7 @@ def losses(given: Operands, loss, lse, mass) -> None:
     total = spread_over(given.class_weight, spread, given.classes, flags)
     kernel = kernels.make(2, kernels.chunk_of(given.classes))
     target = as_vector(given.target)
-    for part, logits in given.blocks_of_rows(LEAST_BLOCK):
+    for part, logits in given.blocks_of_rows(given.parts_of_rows(LEAST_BLOCK)):
         outputs = (each[part] for each in (loss, lse, mass))
         numbers = given.ignore_index, keep, spread, total, softcap, z_loss
         kernel(logits, target[part], weight, *numbers, *outputs, *flags)
@@ -154,11 +159,9 @@ def gradients(given: Operands, grad, lse, mass, outputs, needed) -> None:
     keep, spread, softcap, z_loss = given.numbers()
     weight, flags = given.given()
     target, numbers = as_vector(given.target), (given.ignore_index, keep, spread, softcap, z_loss)
-    blocks = (
-        2 if given.weight.numel() and LEAST_BLOCK < given.rows.shape[0] * given.classes * given.rows.itemsize else 1
-    )
-    rows_sum = Sum(of_rows, to_rows, blocks)
-    for part, logits in given.blocks_of_classes(LEAST_BLOCK):
+    parts = given.parts_of_classes(LEAST_BLOCK)
+    rows_sum = Sum(of_rows, to_rows, len(parts))
+    for part, logits in given.blocks_of_classes(parts):
         kernel = gradient_kernels.make(2, kernels.chunk_of(logits.shape[1]))
         last = part.start, given.classes, logits, *flags
         kernel(grad, logits, target, weight[part], *numbers, lse, mass, *last)
@@ -181,10 +184,10 @@ def loss_and_gradients(given: Operands, is_mean: bool, loss, outputs, needed) ->
     total = total_of(given.target, given.class_weight, given.ignore_index, losses) if is_mean else None
     slope = 1.0 if total is None else total.to(loss.dtype).reciprocal()
     target, kernel = as_vector(given.target), block_kernels.make(kernels.chunk_of(given.classes))
-    is_cut = BLOCK < given.rows.shape[0] * _aligned(given.classes) * given.rows.itemsize
-    weight_sum = Sum(of_weight, to_weight, 2 if is_cut else 1)
+    parts = given.parts_of_rows(BLOCK)
+    weight_sum = Sum(of_weight, to_weight, len(parts))
     bias_sum = of_bias.new_zeros(of_bias.shape, dtype=loss.dtype)
-    for part, logits in given.blocks_of_rows(BLOCK):
+    for part, logits in given.blocks_of_rows(parts):
         numbers = given.ignore_index, keep, spread, shares, softcap, z_loss
         kernel(slope, logits, target[part], weight, *numbers, losses[part], *flags)
         if to_rows:

@@ -15,7 +15,7 @@ from torch.autograd.function import once_differentiable
 
 from ninetoothed.errors import ArgumentError
 from ninetoothed.runtime.jagged import JaggedParts, is_jagged
-from ninetoothed.runtime.private import hidden_from_dynamo, known_longest, read_longest
+from ninetoothed.runtime.private import hidden_from_dynamo
 
 from ..kernels import sdpa_backward_delta, sdpa_backward_key_value, sdpa_backward_query, sdpa_with_lse as kernels
 from ..kernels.attention import NO_MASK
@@ -37,17 +37,15 @@ class Entries:
     @classmethod
     def of(cls, nested: Any) -> Entries:
         """Return the entries of a nested tensor; the longest is read where PyTorch does not know it."""
-        offsets, lengths = nested.offsets(), nested.lengths()
-        longest = known_longest(nested) if offsets.shape[0] > 1 else 0
+        parts = JaggedParts.of(nested)
+        longest = parts.find_longest()
         if longest is None:
-            if offsets.is_cuda and torch.cuda.is_current_stream_capturing():
-                raise ArgumentError(
-                    "ninetoothed::sdpa is given a nested tensor of which the longest entry is not known, and a CUDA "
-                    "graph is being captured; call it once before, or give `max_seqlen` to "
-                    "`torch.nested.nested_tensor_from_jagged`"
-                )
-            longest = read_longest(nested, offsets.diff() if lengths is None else lengths)
-        return cls(offsets, lengths, longest)
+            raise ArgumentError(
+                "ninetoothed::sdpa is given a nested tensor of which the longest entry is not known, and a CUDA graph "
+                "is being captured; call it once before, or give `max_seqlen` to "
+                "`torch.nested.nested_tensor_from_jagged`"
+            )
+        return cls(parts.offsets, parts.lengths, longest)
 
     def cut(self, *values: torch.Tensor) -> tuple[JaggedParts, ...]:
         """Return values as kernels take them."""

@@ -226,3 +226,16 @@ def test_without_the_keys_of_calls_the_dispatcher_is_asked(monkeypatch, name):
     with torch.no_grad():
         assert not any(silu.passes_by(X) for _ in range(4))
     assert not private.is_plain(X)
+
+
+def test_what_is_recorded_meanwhile_sees_its_launches(silu):
+    """An operator whose launch calls another past the dispatcher gives the results of its own arguments each time."""
+
+    def launch(output, x):
+        output.copy_(silu.call(x))
+
+    name = f"{next(NAMESPACES)}::twice(Tensor x) -> Tensor"
+    outer = registration.register(name, lambda x: torch.empty_like(x), launch, replay=True)
+    with torch.no_grad():
+        for x in (torch.randn(4, 8) for _ in range(5)):
+            assert torch.allclose(outer(x), F.silu(x), atol=1e-6)

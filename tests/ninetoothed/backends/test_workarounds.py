@@ -40,6 +40,12 @@ def place_along_all_axes(x_ptr, y_ptr, n):
 
 
 @triton.jit
+def flip_of_one_element(x_ptr, y_ptr, n):
+    place = tl.arange(0, 1)
+    tl.store(y_ptr + place, tl.flip(tl.load(x_ptr + place), 0))
+
+
+@triton.jit
 def rounded_root_of_float64(x_ptr, y_ptr, n):
     tl.store(y_ptr, tl.sqrt_rn(tl.load(x_ptr).to(tl.float64)).to(tl.float32))
 
@@ -85,6 +91,7 @@ def compiled(function, capability=90):
         (integers_to_float8, None),
         (histogram_of_int64, None),
         (place_along_all_axes, None),
+        (flip_of_one_element, None),
         (rounded_root_of_float64, None),
         (rounded_quotient_of_float64, None),
     ),

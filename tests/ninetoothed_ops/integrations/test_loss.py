@@ -134,13 +134,13 @@ def test_operations_on_pending_logits():
         "sliced": lambda x: x[:, :, :],
     }
     for name, operation in operations.items():
-        pending = PendingLogits(head, states, states.dtype, source=states)
+        pending = PendingLogits(head, states, states, states.dtype)
         losses = [
             F.cross_entropy(operation(each).reshape(-1, 5), target, label_smoothing=0.1)
             for each in (pending, head(states))
         ]
         torch.testing.assert_close(*losses, msg=name)
-    pending = PendingLogits(head, states, states.dtype, source=states)
+    pending = PendingLogits(head, states, states, states.dtype)
     assert pending[..., :2].shape == (2, 3, 2) and pending.shape == pending.size() == (2, 3, 5)
 
 

@@ -4,6 +4,8 @@ import pytest
 import torch
 from torch.nn import functional
 
+from ninetoothed.errors import ArgumentError
+from ninetoothed.runtime import jagged
 from ninetoothed_ops import sdpa
 from ninetoothed_ops.ops import sdpa_jagged
 from tests.conftest import DEVICE
@@ -84,6 +86,13 @@ def test_what_is_not_offered_is_pytorchs(monkeypatch):
     sdpa(query, query, query, dropout_p=0.5)
     sdpa(query, query, other)
     assert len(calls) == 2
+
+
+def test_the_longest_entry_is_not_read_while_a_graph_is_captured(monkeypatch):
+    monkeypatch.setattr(jagged, "_is_captured", lambda tensor: True)
+    _, query = nested((3, 9), 2, 16, offsets_of((3, 9)))
+    with pytest.raises(ArgumentError, match="longest entry is not known.*captured"):
+        sdpa(query, query, query)
 
 
 def test_the_kernels_compile():
