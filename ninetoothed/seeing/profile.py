@@ -12,9 +12,9 @@ import torch
 
 from ninetoothed.errors import UnsupportedError
 from ninetoothed.runtime.dispatch import launcher_of
+from ninetoothed.runtime.estimates import Estimates, microseconds
 from ninetoothed.runtime.selection import machine
 from ninetoothed.runtime.selection.measuring import one_launch, preserved
-from ninetoothed.runtime.summary import microseconds, times_of
 
 _ROUNDS = 50
 
@@ -79,5 +79,7 @@ def profile(
     text = kernel.explain(*args, **kwargs)
     variant = launcher_of(kernel).trace(args, dict(kwargs))
     gpu = machine.current() or machine.H200
-    known = times_of(kernel.definition, variant.program, variant.selection, gpu)
-    return Profile(kernel.definition.name, times, known.roofline, known.estimate, str(text))
+    estimates = Estimates(variant.selection, gpu)
+    estimate = estimates.of(variant.selection.schedule)
+    guess = None if estimate is None else estimate.time
+    return Profile(kernel.definition.name, times, estimates.roofline().time, guess, str(text))

@@ -100,7 +100,19 @@ def test_a_short_explanation():
     assert "multiplications" in lines[3] and "why: the formula" in text and "compiled: not yet" in text
     assert len(lines) < 20
     odd = softmax.make(2).explain(torch.empty(100, 300), torch.empty(100, 300), gpu="a100")
-    assert "guard of input: " in odd and "at least 0.1" in odd and " memory " in odd
+    assert "guard of input: " in odd and re.search(r"chosen .* 3.\d+ us  +launch ", odd)
+    assert "the only one that fits" in odd and "estimates: " not in odd + text
+
+
+def test_attention_is_estimated_and_says_who_ranks_it():
+    q = torch.empty(4, 48, 1024, 64, dtype=torch.float16)
+    mask = torch.empty((), dtype=torch.float16).expand(4, 48, 1024, 1024)
+    text = sdpa.make().explain(q, q, q, mask, 0.1, q, sdpa.NO_MASK, False, gpu="h200")
+    rows = [line for line in text.splitlines() if line.startswith(("chosen", "next"))]
+    assert len(rows) == 3 and all(re.search(r" \d+(\.\d)? us +[a-z]+", row) for row in rows)
+    assert rows[0].endswith("-") and all(row.endswith(" %") for row in rows[1:])
+    assert "the rules for attention, timed on an H200, rank it first of" in text
+    assert "estimates: counted from each program" in text
 
 
 def copy(x, y):

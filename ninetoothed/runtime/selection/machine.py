@@ -143,6 +143,22 @@ _HOPPER_STREAMS = ProductCosts(
 
 
 @dataclass(frozen=True)
+class WorkCosts:
+    """Numbers by which kernels are estimated whose schedules no formula compares: what a multiprocessor does a cycle.
+
+    special: exponentials and other special functions. copied: bytes from L2 to registers or shared memory. reached: the
+    part of memory's bandwidth. launch: seconds. sharpness: as that of `ProductCosts`. But for the last they are those
+    of data sheets and of the fits above; with them the paper's kernels take from 0.8 to 1.3 times what is estimated.
+    """
+
+    special: float = 16
+    copied: float = 64
+    reached: float = 0.883
+    launch: float = 3.4e-6
+    sharpness: float = 2
+
+
+@dataclass(frozen=True)
 class Generation:
     """Numbers that GPUs share whose architectures, as Triton calls them, are among these: 90 is compute capability 9.0.
 
@@ -155,6 +171,7 @@ class Generation:
     products: the costs of products.
     streams: those of products of few rows, where these have their own.
     aligned_halves: those of products of 16-bit operands whose rows are aligned, where these have their own.
+    work: those of all other work, for estimates.
     most_deep_area: the largest area of a tile whose steps may be 256 bytes deep: of larger ones too much is unrolled.
     crowded_registers: registers of an accumulator's thread where the kernel loads further tiles of the result's shape.
     attention_registers: registers of a thread for scores, weights and accumulator.
@@ -166,6 +183,7 @@ class Generation:
     products: ProductCosts
     aligned_halves: ProductCosts | None = None
     streams: ProductCosts | None = None
+    work: WorkCosts = WorkCosts()
     has_tma: bool = True
     has_wgmma: bool = False
     without_wgmma: str | None = None
@@ -240,6 +258,9 @@ class Machine:
     architecture: as Triton calls it, 90 for compute capability 9.0 or "gfx942". multiprocessors: AMD's compute units.
     shared_memory: bytes that one program may have. registers: those of a multiprocessor, of 32 bits. l2: bytes.
     bandwidth: bytes a second from memory. is_run_on: whether the tests and the benchmarks of this version ran on it.
+
+    For estimates alone: `clock`, the cycles a second under load, `lanes`, the float32 operations a cycle of a
+    multiprocessor, and `products`, the part of its generation's rate of products that it has.
     """
 
     name: str
@@ -250,6 +271,9 @@ class Machine:
     l2: int = 50 * 2**20
     bandwidth: float = 3.0e12
     is_run_on: bool = field(default=False, compare=False)
+    clock: float = field(default=1.7e9, compare=False)
+    lanes: int = field(default=128, compare=False)
+    products: float = field(default=1, compare=False)
 
     @property
     def generation(self) -> Generation:
@@ -275,14 +299,14 @@ class Machine:
 
 # For each the tests compile kernels.
 MACHINES = (
-    Machine("A100", 80, 108, 163 * 1024, l2=40 * 2**20, bandwidth=2.0e12),
+    Machine("A100", 80, 108, 163 * 1024, l2=40 * 2**20, bandwidth=2.0e12, clock=1.4e9, lanes=64),
     Machine("H100", 90, 132, 227 * 1024, l2=50 * 2**20, bandwidth=3.35e12),
     Machine("H200", 90, 132, 227 * 1024, l2=60 * 2**20, bandwidth=4.8e12, is_run_on=True),
-    Machine("B200", 100, 148, 227 * 1024, l2=126 * 2**20, bandwidth=8.0e12),
-    Machine("RTX 3090", 86, 82, 99 * 1024, l2=6 * 2**20, bandwidth=0.94e12),
-    Machine("RTX 5090", 120, 170, 99 * 1024, l2=96 * 2**20, bandwidth=1.79e12),
-    Machine("MI300X", "gfx942", 304, 64 * 1024, registers=131072, l2=32 * 2**20, bandwidth=5.3e12),
-    Machine("MI355X", "gfx950", 256, 160 * 1024, registers=131072, l2=32 * 2**20, bandwidth=8.0e12),
+    Machine("B200", 100, 148, 227 * 1024, l2=126 * 2**20, bandwidth=8.0e12, clock=1.8e9),
+    Machine("RTX 3090", 86, 82, 99 * 1024, l2=6 * 2**20, bandwidth=0.94e12, products=1 / 4),
+    Machine("RTX 5090", 120, 170, 99 * 1024, l2=96 * 2**20, bandwidth=1.79e12, clock=2.4e9, products=1 / 4),
+    Machine("MI300X", "gfx942", 304, 64 * 1024, registers=131072, l2=32 * 2**20, bandwidth=5.3e12, clock=2.1e9),
+    Machine("MI355X", "gfx950", 256, 160 * 1024, registers=131072, l2=32 * 2**20, bandwidth=8.0e12, clock=2.4e9),
 )
 A100, H100, H200, B200, *_ = MACHINES
 
@@ -320,7 +344,8 @@ def _describe(index: int) -> Machine:
     name = getattr(properties, "gcnArchName", None) if torch.version.hip else None
     architecture = name.split(":")[0] if name else properties.major * 10 + properties.minor
     known = next((machine for machine in MACHINES if machine.name in properties.name), None)
-    return Machine(
+    clock = 1e3 * getattr(properties, "clock_rate", 0)
+    described = Machine(
         known.name if known else properties.name,
         architecture,
         properties.multi_processor_count,
@@ -329,3 +354,6 @@ def _describe(index: int) -> Machine:
         getattr(properties, "L2_cache_size", 0) or (known or A100).l2,
         known.bandwidth if known else 1.0e12,
     )
+    if known:
+        return replace(described, clock=known.clock, lanes=known.lanes, products=known.products)
+    return replace(described, clock=clock or described.clock)

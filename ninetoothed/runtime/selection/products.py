@@ -65,32 +65,31 @@ _MANY_STEPS = 16
 
 def products(problem: TuningProblem, pattern: ProductPattern, machine: Machine) -> Iterator[Schedule]:
     """Yield schedules that fit, the one of least estimated time first."""
-    own = machine.generation.aligned_halves
-    are_halves = all(problem.bits(operand) == 16 and problem.is_aligned(operand) for operand in pattern.operands)
-    is_empty = 0 in problem.sizes.values()
-    if own is not None and are_halves and not is_empty:
-        if machine.generation.streams is not None:
-            streams = _ranked(_streams(ProductProblem(problem, pattern, machine, machine.generation.streams)))
-            # A tile has all rows (or columns): there is nothing to group for L2.
-            yield from (replace(plan.schedule(), group_rows=1) for plan in streams)
-        ranked = _ranked(_all_plans(ProductProblem(problem, pattern, machine, own)))
-        yield from (plan.schedule() for plan in ranked)
-        if ranked:
-            return
+    own, is_fitted = machine.generation.aligned_halves, False
+    for schedule, plan in estimated(problem, pattern, machine):
+        is_fitted = is_fitted or plan.product.costs is own
+        yield schedule
+    if is_fitted:
+        return
     product = ProductProblem(problem, pattern, machine, machine.generation.products)
     for plan in _ranked(_general_plans(product)) or [_fallback(product)]:
-        if machine.generation.has_tma and not is_empty and _may_be_persistent(plan):
+        if machine.generation.has_tma and 0 not in problem.sizes.values() and _may_be_persistent(plan):
             yield plan.persistent().schedule()
         yield plan.schedule()
 
 
 def estimated(problem: TuningProblem, pattern: ProductPattern, machine: Machine) -> Iterator[tuple[Schedule, Plan]]:
-    """Yield plans with their schedules as `products` has them, where costs were fitted; for those who tell of them."""
-    for costs, plans in ((machine.generation.streams, _streams), (machine.generation.aligned_halves, _all_plans)):
-        if costs is not None and 0 not in problem.sizes.values():
-            rows = 1 if plans is _streams else None
-            for plan in plans(ProductProblem(problem, pattern, machine, costs)):
-                yield (replace(plan.schedule(), group_rows=1) if rows else plan.schedule()), plan
+    """Yield the plans whose costs were fitted to timed launches, with their schedules, the fastest first."""
+    generation = machine.generation
+    are_halves = all(problem.bits(operand) == 16 and problem.is_aligned(operand) for operand in pattern.operands)
+    if generation.aligned_halves is None or not are_halves or 0 in problem.sizes.values():
+        return
+    if generation.streams is not None:
+        # A tile has all rows (or columns): there is nothing to group for L2.
+        for plan in _ranked(_streams(ProductProblem(problem, pattern, machine, generation.streams))):
+            yield replace(plan.schedule(), group_rows=1), plan
+    for plan in _ranked(_all_plans(ProductProblem(problem, pattern, machine, generation.aligned_halves))):
+        yield plan.schedule(), plan
 
 
 def _ranked(plans: Iterator[Plan]) -> list[Plan]:
