@@ -13,6 +13,7 @@ import functools
 import hashlib
 import math
 import os
+import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -84,6 +85,8 @@ def tune(
     described = {_describe(definition, each): each for each in candidates}
     best = kept.read(lambda result: described.get(result["schedule"]))
     if best is None:
+        count = len(candidates)
+        print(f"{definition.name}: compiling and measuring {count} schedules, once on this machine", file=sys.stderr)
         try:
             seconds = _measure(definition, known, call, place, gpu, select, candidates)
         except torch.OutOfMemoryError as error:

@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import itertools
+import re
 import threading
 import types
 
@@ -178,14 +179,16 @@ def test_a_class_is_tuned_once(gpu):
     assert len(dispatch.launcher_of(kernel).variants) <= 4
 
 
-def test_another_kernel_of_the_same_source_takes_the_result_from_disk(gpu):
+def test_another_kernel_of_the_same_source_takes_the_result_from_disk(gpu, capsys):
     first, args = make_add(), tensors()
     gpu.seconds[candidates_of(first, *args)[2]] = 0.5
     ninetoothed.tune(first, *args)
+    assert re.search(r": compiling and measuring \d schedules, once on this machine\n$", capsys.readouterr().err)
     count, compiled, second = len(gpu.measured), len(gpu.compiled), make_add()
     expected, chosen = candidates_of(second, *args)[2], ninetoothed.tune(second, *args)
     assert chosen == expected and chosen.meta != candidates_of(first, *args)[2].meta  # block sizes have other names
     assert len(gpu.measured) == count and len(gpu.compiled) == compiled
+    assert not capsys.readouterr().err
 
 
 @pytest.mark.parametrize("change", ("gpu", "tools", "type", "layout", "size", "candidates", "source"))
