@@ -240,8 +240,9 @@ def _check_constant(definition: KernelDefinition, parameter: KernelParameter, va
 
 
 def _unused(definition: KernelDefinition, parameter: KernelParameter, value):
-    """Return an unused argument if it is a plain tensor, whose sizes may be needed; else what stands for none."""
-    if type(value) is torch.Tensor and not _without_memory(value):
+    """Return an unused argument if it is a plain tensor, whose sizes may be needed, or a plain number, which costs
+    nothing and by which the call is known again; else what stands for none."""
+    if type(value) in (bool, int, float) or (type(value) is torch.Tensor and not _without_memory(value)):
         return value
     return ABSENT if parameter.source.constexpr or parameter.source.value is not None else None
 

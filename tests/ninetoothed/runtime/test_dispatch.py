@@ -18,6 +18,7 @@ from ninetoothed import Symbol, Tensor, block_size, explain, frontend
 from ninetoothed.errors import ArgumentError, ArgumentTypeError, LostGradientWarning
 from ninetoothed.runtime import arguments, call_cache, dispatch, executable, fast_path, private, variants
 from ninetoothed.runtime.selection.machine import A100, B200, H100, H200
+from ninetoothed.runtime.launch_steps import LaunchPlan
 
 BLOCK = Symbol("BLOCK", constexpr=True)
 
@@ -183,6 +184,22 @@ class TestCalls:
         for unused in (None, torch.zeros(7), torch.zeros(2, 2, device="meta"), "text"):
             kernel(x, unused, z.fill_(0), BLOCK=4)
             assert torch.equal(z, x + 1)
+
+    @pytest.mark.parametrize("options", ({}, {"constexpr": True}), ids=("number", "constexpr"))
+    def test_numbers_that_are_never_touched_are_not_prepared_for_anew(self, options):
+        def arrangement(x, unused, z):
+            return *tiles(x), unused, *tiles(z)
+
+        def application(x, unused, z):
+            z = x + 1
+
+        kernel = ninetoothed.make(arrangement, application, (Tensor(1), Tensor(0, **options), Tensor(1)))
+        x, z, launcher = torch.randn(9), nans(9), dispatch.launcher_of(kernel)
+        for unused in (3, 0.5, True):
+            kernel(x, unused, z.fill_(torch.nan), BLOCK=4)
+            assert torch.equal(z, x + 1)
+            assert isinstance(launcher._calls.find((x, unused, z), (("BLOCK", 4),)), LaunchPlan)
+        assert len(launcher.variants) == 1
 
     def test_parameters_that_the_variant_never_touches(self):
         kernel, x, z = masked(), torch.randn(9), nans(9)
