@@ -52,7 +52,7 @@ class Form:
     """The shared memory of a kernel, and the work of its warps.
 
     tiles: the accesses through descriptors. rings: of the right operand of each product. resident: the left operands
-    that stay there. stored: the results, on their way out.
+    that stay there. stored: the results, on their way out, where left operands were if these are like them.
     copied: what the warp that copies runs. stop: where the counter of the last loop over products ends.
     """
 
@@ -81,7 +81,7 @@ def form_of(
     if not loops or not all(_is_for_warps(dot, schedule.num_warps) and finder.operands(dot) for dot in products):
         return None
     stores = (each for each in program.body if isinstance(each, ir.Store) and each in tiles)
-    stored = {store: finder.buffer(store) for store in stores if _is_upright(tiles[store])}
+    stored = {store: finder.outgoing(store) for store in stores if _is_upright(tiles[store])}
     copied = remove_dead(program.body, must_run=lambda each: any(load in finder.rings for load in ir.walk((each,))))
     are_shared = not any(HALF in ir.integers(operation) for operation in ir.walk(copied))
     form = Form(tiles, finder.rings, finder.resident, stored, copied, loops[-1].stop)
@@ -124,6 +124,14 @@ class _Finder:
             self.known[key] = self.ring(right)
         self.rings[right] = self.known[key]
         return True
+
+    def outgoing(self, store: ir.Store) -> SharedTiles:
+        """Return the buffer of what is stored: that of an operand of its shape, which no product reads any more."""
+        tile, after = self.tiles[store], self.program.body[self.program.body.index(store) :]
+        for buffer in () if any(map(is_dot, ir.walk(after))) else self.resident.values():
+            if (buffer.tile.block, buffer.dtype) == (tile.block, store.access.type.dtype):
+                return buffer
+        return self.buffer(store)
 
     def buffer(self, operation: ir.Load | ir.Store, ready: str = "") -> SharedTiles:
         access = operation.access

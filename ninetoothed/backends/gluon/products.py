@@ -75,7 +75,7 @@ class ComputingWarps:
                 context.append(syntax.assign(name, materialise(context.texts[operation.operands[0]], tile.type)))
                 context.texts.hold(tile, name, tile.type.lanes)
             case ir.Store() if operation in self.form.stored:
-                self._await(context, ir.reads(operation))
+                self._await(context, None)
                 self._store(context, operation, self.form.stored[operation])
             case _:
                 self._await(context, None if ir.blocks(operation) else ir.reads(operation))

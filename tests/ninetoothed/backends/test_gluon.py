@@ -103,7 +103,6 @@ def compute(
     value_tiles,
     value_ready,
     value_free,
-    output_tiles,
 ):
     layout: gl.constexpr = gl.NVMMADistributedLayout(version=[3, 0], warps_per_cta=[4, 1], instr_shape=[16, 128, 16])
     pid_1 = gl.program_id(1)
@@ -184,9 +183,9 @@ def compute(
         accumulator, operand = warpgroup_mma_wait(0, (accumulator, operand))
         mbarrier.arrive(value_free.index(value_slot), count=1)
     output = accumulator / total[:, None]
-    output_tiles.index(half).reshape((64, 128)).store(output.to(gl.float16))
+    query_tiles.index(half).reshape((64, 128)).store(output.to(gl.float16))
     fence_async_shared()
-    tma.async_store(output_desc, [pid_1, half * 64 + pid_2 * 128, 0], output_tiles.index(half))
+    tma.async_store(output_desc, [pid_1, half * 64 + pid_2 * 128, 0], query_tiles.index(half))
     tma.store_wait(0)
 
 
