@@ -117,7 +117,12 @@ def row(result):
 
 def main(dtype, output=None, shapes=SHAPES, device="cuda"):
     """Print the sweep, and write it as JSON and as a picture; returns the exit status."""
-    results = [each for shape in tqdm(shapes, disable=None, leave=False) for each in compare(shape, dtype, device)]
+    results = []
+    for shape in tqdm(shapes, disable=None, leave=False):
+        found = compare(shape, dtype, device)
+        results += found
+        for each in found:  # A sweep that is cut off leaves what it measured.
+            tqdm.write("  ".join(row(each)))
     peers = (OURS, *BACKENDS)
     headings = "operation", "case", *(f"{peer}, ms" for peer in peers), "ours / best", "TFLOP/s"
     print(table((*headings, *(f"{peer}, error" for peer in peers)), list(map(row, results))))

@@ -17,8 +17,8 @@ import ninetoothed
 from ninetoothed import Symbol, Tensor, block_size, explain, frontend
 from ninetoothed.errors import ArgumentError, ArgumentTypeError, LostGradientWarning
 from ninetoothed.runtime import arguments, call_cache, dispatch, executable, fast_path, private, variants
-from ninetoothed.runtime.selection.machine import A100, B200, H100, H200
 from ninetoothed.runtime.launch_steps import LaunchPlan
+from ninetoothed.runtime.selection.machine import A100, B200, H100, H200
 
 BLOCK = Symbol("BLOCK", constexpr=True)
 
