@@ -47,6 +47,8 @@ _KERNELS: dict[str, torch.library.Library] = {}
 # By the name of an operator, the functions that it was registered with.
 OPERATORS: dict[str, "Functions"] = {}
 
+# Its kernel is called before autograd records, which records what it calls; for inference PyTorch's class calls it.
+_NESTED = "CompositeImplicitAutogradNestedTensor"
 _MISSING = "ninetoothed::backward_missing"
 # The parameters of `register` that a file of operators may have functions for, by these names.
 _FUNCTIONS = ("allocate", "launch", "backward", "setup_context", "recorded", "flatten", "autocast")
@@ -63,6 +65,7 @@ def register(
     flatten: Callable | None = None,
     autocast: Callable[[str], torch.dtype | None] | None = None,
     recorded: Callable | None = None,
+    nested: Callable | None = None,
     tags: tuple[torch.Tag, ...] = (),
 ) -> OpOverload:
     """Register an operator that allocates its output and launches kernels on it, and return it.
@@ -83,6 +86,8 @@ def register(
         of lists of tensors needs it to be replayed: it gives the tensors one by one.
     autocast: `autocast("cpu" or "cuda")` gives the type to which `torch.autocast` casts floating-point tensors, float64
         aside; None leaves them as they are.
+    nested: computes the same of the operator's arguments where some are nested tensors, by operators that have
+        gradients.
     tags: PyTorch's.
 
     Raises `ArgumentError` for a schema that PyTorch cannot read, or that has no namespace, no tensor among its
@@ -101,6 +106,8 @@ def register(
     if recorded is not None:
         gradient = replace(gradient, recorded=uncast(recorded) if functions.written else recorded, is_missing=False)
     _implement(operator, parsed, functions, gradient, autocast)
+    if nested is not None:
+        _KERNELS[name].impl(operator, nested, _NESTED)
 
     return operator
 

@@ -26,7 +26,8 @@ class JaggedParts:
 
     lengths: None where entries follow one another. dim: the jagged dimension; dimension 0 is the batch. nested: the
     tensor. longest: the length of the longest entry, of parts that stand for a tensor that was not made: kernels take
-    them as they take one.
+    them as they take one. family: parts of different ones do not share entries, wherever their offsets lie.
+    known: what PyTorch knows of them.
     """
 
     values: torch.Tensor
@@ -35,17 +36,39 @@ class JaggedParts:
     dim: int
     nested: torch.Tensor | None = None
     longest: int | None = None
+    family: int = 0
+    known: Any = None
 
     @classmethod
     def of(cls, nested: Any) -> JaggedParts:
-        """Take a nested tensor apart; its values require gradients where it does."""
-        dim = next(d for d, size in enumerate(nested.shape) if not isinstance(size, int))
-        return cls(nested.values(), nested.offsets(), nested.lengths(), dim, nested)
+        """Take a nested tensor apart; where gradients are recorded, its values require them if it does."""
+        dim = private.jagged_dim_of(nested)
+        known = private.known_ends(nested)
+        return cls(private.values_of(nested), nested.offsets(), nested.lengths(), dim, nested, known=known)
+
+    def nest(self, values: torch.Tensor) -> torch.Tensor:
+        """Nest other values as these are."""
+        return private.nest(values, self.offsets, self.lengths, self.dim, self.known)
+
+    def without_values(self) -> JaggedParts:
+        """Return these parts, of no values and no tensor, which would be kept alive."""
+        return replace(self, values=self.offsets, nested=None)
 
     def shares_entries(self, other: JaggedParts) -> bool:
         """Tell whether the entries of another tensor begin and end alike, without reading a number."""
         pairs = ((self.offsets, other.offsets), (self.lengths, other.lengths))
-        return all(a is b or (a is not None and b is not None and _are_one(a, b)) for a, b in pairs)
+        alike = (a is b or (a is not None and b is not None and _are_one(a, b)) for a, b in pairs)
+        return self.family == other.family and (self._has_size_of(other) or all(alike))
+
+    def _has_size_of(self, other: JaggedParts) -> bool:
+        """Tell whether a graph is traced in which both jagged sizes are one: tensors have no addresses there.
+
+        With lengths beside the offsets, these alone make the size.
+        """
+        if not torch.compiler.is_compiling() or self.nested is None or other.nested is None:
+            return False
+        has_lengths = self.lengths is not None or other.lengths is not None
+        return not has_lengths and self.nested.shape[self.dim] == other.nested.shape[other.dim]
 
     def find_longest(self) -> int | None:
         """Return the length of the longest entry, 0 without entries; None where a capture forbids to read it.
@@ -60,11 +83,6 @@ class JaggedParts:
         return known
 
 
-def is_jagged(value: Any) -> bool:
-    """Tell whether a value is a nested tensor of layout `torch.jagged`."""
-    return isinstance(value, torch.Tensor) and value.is_nested and value.layout == torch.jagged
-
-
 def _is_captured(tensor: torch.Tensor) -> bool:
     return tensor.is_cuda and torch.cuda.is_current_stream_capturing()
 
@@ -72,7 +90,7 @@ def _is_captured(tensor: torch.Tensor) -> bool:
 def _are_one(a: torch.Tensor, b: torch.Tensor) -> bool:
     """Tell whether two tensors are the same memory, read alike."""
     alike = a.dtype == b.dtype and a.device == b.device and a.shape == b.shape and a.stride() == b.stride()
-    return alike and a.data_ptr() == b.data_ptr()
+    return alike and not torch.compiler.is_compiling() and a.data_ptr() == b.data_ptr()
 
 
 def bind(definition: KernelDefinition, args: tuple, kwargs: dict[str, Any]) -> BoundCall:
@@ -115,7 +133,7 @@ def _sharing(definition: KernelDefinition, parts: Mapping[str, Any]) -> Iterator
 def _parts(definition: KernelDefinition, parameter: KernelParameter, value: Any) -> JaggedParts:
     """Take a nested tensor apart; raise for an argument that is none, or has another dimension jagged."""
     source = parameter.source
-    if not isinstance(value, JaggedParts) and not is_jagged(value):
+    if not isinstance(value, JaggedParts) and not private.is_jagged(value):
         told = type(value).__name__
         if isinstance(value, torch.Tensor):
             told = f"nested tensor of layout {value.layout}" if value.is_nested else f"tensor of {tuple(value.shape)}"

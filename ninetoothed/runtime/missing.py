@@ -19,6 +19,7 @@ _UNTRANSFORMED = "`torch.func.grad` and its like cannot transform operators"
 _MODULES = "modules are called, where their forwards might be"
 _OWN_KEY = "each process finds compiled kernels by Triton's own key"
 _LONGEST = "the longest entry of a nested tensor is read from the GPU at each call"
+_NESTED = "nested tensors are taken apart and made by public functions, which takes longer and breaks graphs"
 _MODES = "launches of operators are not recorded, and steps of `generate` not replayed"
 
 # The names that private.py uses.
@@ -33,6 +34,8 @@ OF_PYTORCH = {
     "torch.Tensor._base": "a cache that is a view is taken for none",
     "torch._C._functorch.is_functorch_wrapped_tensor": "tensors of transformations are told by their memory",
     "torch._is_functional_tensor": "tensors of transformations are told by their memory",
+    "torch.nested._internal.nested_tensor.NestedTensor": _NESTED,
+    "torch.nested._internal.nested_tensor.nested_view_from_values_offsets_lengths": _NESTED,
     "torch.nested._internal.nested_tensor.NestedTensor._maybe_max_seqlen": _LONGEST,
     "torch.nested._internal.nested_tensor.NestedTensor._get_max_seqlen": _LONGEST,
     "torch._C.DisableTorchFunctionSubclass": "subclasses are read through DLPack",

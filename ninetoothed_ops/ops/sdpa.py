@@ -14,10 +14,11 @@ import torch
 from torch.nn import functional
 
 from ninetoothed.errors import ArgumentError
+from ninetoothed.runtime import private
 
 from ..kernels import sdpa as kernels
 from ..registration import of_file
-from . import readers, sdpa_jagged, sdpa_with_lse
+from . import readers, sdpa_nested, sdpa_with_lse
 from .checks import alike, check_product, of_shapes, refuse
 from .layout import same_shape
 
@@ -230,6 +231,7 @@ operator = of_file(
     "bool safe=True, float? softcap=None) -> Tensor",
     globals(),
     autocast=torch.get_autocast_dtype,
+    nested=sdpa_nested.sdpa,
     tags=(torch.Tag.nondeterministic_seeded,),
 )
 
@@ -275,8 +277,9 @@ def sdpa(
     are_numbers = type(dropout_p) is float and (scale is None or type(scale) is float)
     if not (are_tensors and is_mask and are_numbers and type(is_causal) is type(enable_gqa) is bool):
         args = query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa
-        if not are_given and sdpa_jagged.is_offered(query, key, value, attn_mask, dropout_p, enable_gqa):
-            return sdpa_jagged.attend(query, key, value, is_causal, scale)
+        if not are_given and private.is_jagged(query):
+            compute = operator if torch.compiler.is_compiling() else sdpa_nested.sdpa
+            return compute(*args[:6], scale=scale, enable_gqa=enable_gqa)
         if not are_given and readers.are_overridden(query, key, value, attn_mask):
             return functional.scaled_dot_product_attention(*args[:6], scale=scale, enable_gqa=enable_gqa)
         read = readers.read("sdpa", functional.scaled_dot_product_attention, *args)

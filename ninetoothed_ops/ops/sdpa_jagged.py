@@ -1,26 +1,25 @@
-"""Attention within the entries of nested tensors of layout `torch.jagged`, with gradients; `sdpa` calls it for them.
+"""`sdpa_jagged`: attention within entries of packed rows, and its gradient; `sdpa` calls it for nested tensors.
 
 The kernels are those of `sdpa_with_lse` and `sdpa_backward`, made for jagged tensors (batch, heads, jagged, D). Values
-are (heads, all rows, D); keys and values have offsets of their own, and heads that are as many as the queries', or
-divide them.
+are (heads, all rows, D), entry b the `lengths[b]` rows from `offsets[b]` on, or those up to the next entry without
+`lengths`. Keys and values have entries of their own unless `key_offsets` is None, and heads that are as many as the
+queries', or divide them. `longest`, `key_longest`: how many rows the longest entry has.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import torch
-from torch.autograd.function import once_differentiable
 
 from ninetoothed.errors import ArgumentError
-from ninetoothed.runtime.jagged import JaggedParts, is_jagged
-from ninetoothed.runtime.private import hidden_from_dynamo
+from ninetoothed.runtime.jagged import JaggedParts
 
 from ..kernels import sdpa_backward_delta, sdpa_backward_key_value, sdpa_backward_query, sdpa_with_lse as kernels
 from ..kernels.attention import NO_MASK
+from ..registration import of_file
 from . import sdpa_with_lse
-from .checks import FLOATS
+from .checks import alike, check_product
 
 # The dimension of (batch, heads, rows, D) that is jagged.
 ROWS = 2
@@ -33,100 +32,109 @@ class Entries:
     offsets: torch.Tensor
     lengths: torch.Tensor | None
     longest: int
-
-    @classmethod
-    def of(cls, nested: Any) -> Entries:
-        """Return the entries of a nested tensor; the longest is read where PyTorch does not know it."""
-        parts = JaggedParts.of(nested)
-        longest = parts.find_longest()
-        if longest is None:
-            raise ArgumentError(
-                "ninetoothed::sdpa is given a nested tensor of which the longest entry is not known, and a CUDA graph "
-                "is being captured; call it once before, or give `max_seqlen` to "
-                "`torch.nested.nested_tensor_from_jagged`"
-            )
-        return cls(parts.offsets, parts.lengths, longest)
+    family: int = 0
 
     def cut(self, *values: torch.Tensor) -> tuple[JaggedParts, ...]:
         """Return values as kernels take them."""
-        return tuple(JaggedParts(each, self.offsets, self.lengths, ROWS, longest=self.longest) for each in values)
+        offsets, lengths, longest = self.offsets, self.lengths, self.longest
+        return tuple(JaggedParts(each, offsets, lengths, ROWS, longest=longest, family=self.family) for each in values)
 
-    def empty_like(self, values: torch.Tensor) -> torch.Tensor:
-        """Allocate values; between entries they are 0, for those who compute on all of them."""
-        return torch.empty_like(values) if self.lengths is None else torch.zeros_like(values)
-
-
-def is_offered(query: Any, key: Any, value: Any, attn_mask: Any, dropout_p: Any, enable_gqa: bool) -> bool:
-    """Tell whether the kernels compute attention of these arguments; PyTorch's functions take the others."""
-    if torch.compiler.is_compiling() or not all(map(is_jagged, (query, key, value))):
-        return False
-    if attn_mask is not None or dropout_p != 0 or torch.is_autocast_enabled(query.device.type):
-        return False
-    parts = [JaggedParts.of(each) for each in (query, key, value)]
-    first, other, last = (each.values for each in parts)
-    kind = first.dtype, first.device
-    alike = all((each.values.dtype, each.values.device) == kind for each in parts)
-    if not alike or any(each.values.ndim != 3 or each.dim != ROWS for each in parts):
-        return False
-    if first.dtype not in FLOATS or not parts[1].shares_entries(parts[2]):
-        return False
-    if other.shape[:2] != last.shape[:2] or other.shape[2] != first.shape[2] or 0 in (*first.shape, *other.shape):
-        return False
-    heads, groups = first.shape[0], other.shape[0]
-    is_batch = parts[0].offsets.shape == parts[1].offsets.shape
-    return is_batch and (heads == groups or (enable_gqa and heads % groups == 0))
+    def clear(self, *values: torch.Tensor) -> None:
+        """Set what is between entries to 0, for those who compute on all of the values; kernels do not write there."""
+        if self.lengths is not None:
+            for each in values:
+                each.zero_()
 
 
-@hidden_from_dynamo
-def attend(query: Any, key: Any, value: Any, is_causal: bool, scale: float | None) -> torch.Tensor:
-    """Return `softmax(query @ key^T * scale) @ value` of each entry, nested as `query` is."""
-    rows, columns = Entries.of(query), Entries.of(key)
-    scale = query.shape[-1] ** -0.5 if scale is None else scale
-    values = [each.values() for each in (query, key, value)]
-    if scale < sdpa_with_lse.LOWEST_SCALE:
-        values[0], scale = sdpa_with_lse.scaled_above(values[0], scale)
-    output = _Attention.apply(*values, rows, columns, is_causal, scale)
-
-    return torch.nested.nested_tensor_from_jagged(
-        output, rows.offsets, rows.lengths, jagged_dim=ROWS, max_seqlen=rows.longest
-    )
+def _entries(offsets, lengths, key_offsets, key_lengths, longest, key_longest) -> tuple[Entries, Entries]:
+    """Return the entries of queries, and of keys: whether they share them is told by None alone, as replays need."""
+    rows = Entries(offsets, lengths, longest)
+    return rows, rows if key_offsets is None else Entries(key_offsets, key_lengths, key_longest, 1)
 
 
-class _Attention(torch.autograd.Function):
-    """Attention of values, with a gradient that is not differentiable itself."""
+def _check(query, key, value, *offsets: torch.Tensor | None) -> None:
+    """Raise for what kernels would read out of bounds, or of another type."""
+    fits = query.ndim == key.ndim == value.ndim == 3 and alike(query, key, value)
+    fits = fits and key.shape[:2] == value.shape[:2] and key.shape[2] == query.shape[2]
+    if not fits or not key.shape[0] or query.shape[0] % key.shape[0]:
+        shapes = ", ".join(str(tuple(each.shape)) for each in (query, key, value))
+        raise ArgumentError(
+            "ninetoothed::sdpa_jagged takes (heads, rows, D) of one type and device, the heads of keys and values as "
+            f"many as the queries' or a divisor of them, but got {shapes}; call ninetoothed::sdpa with nested tensors"
+        )
+    sizes = [each.shape[0] + i % 2 for i, each in enumerate(offsets) if each is not None]
+    if any(size != sizes[0] for size in sizes):
+        raise ArgumentError(
+            f"ninetoothed::sdpa_jagged takes offsets of one batch for queries and keys, but got those of "
+            f"{sizes[0] - 1} entries and of {sizes[-1] - 1}; give keys as many entries"
+        )
+    check_product("sdpa_jagged", query)
 
-    @staticmethod
-    def forward(ctx, query, key, value, rows, columns, is_causal, scale):
-        output = sdpa_with_lse.empty_output(query, (*query.shape[:-1], value.shape[-1]))
-        dtype = torch.float64 if query.dtype is torch.float64 else torch.float32
-        lse = rows.empty_like(query.new_empty((*query.shape[:-1], 1), dtype=dtype))
-        if rows.lengths is not None:
-            output.zero_()
-        cut, kept, sums = rows.cut(query, output, lse)
-        shared = (0, scale, 0.0, kept, sums, sums, NO_MASK, is_causal, False, False, False)
-        kernels.make(jagged_dim=ROWS)(cut, *columns.cut(key, value), *_not_read(query, rows, columns), *shared)
-        ctx.save_for_backward(query, key, value, output, lse)
-        ctx.options = rows, columns, is_causal, scale
 
-        return output
+def allocate(
+    query, key, value, offsets, lengths, key_offsets, key_lengths, longest, key_longest, is_causal, scale
+):  # fmt: skip
+    _check(query, key, value, offsets, lengths, key_offsets, key_lengths)
+    dtype = torch.float64 if query.dtype is torch.float64 else torch.float32
+    output = sdpa_with_lse.empty_output(query, (*query.shape[:-1], value.shape[-1]))
 
-    @staticmethod
-    @once_differentiable
-    def backward(ctx, grad):
-        query, key, value, output, lse = ctx.saved_tensors
-        rows, columns, is_causal, scale = ctx.options
-        query_grad, delta = rows.empty_like(query), torch.empty_like(lse)
-        key_grad, value_grad = columns.empty_like(key), columns.empty_like(value)
-        by_row = rows.cut(query, grad, output, lse, delta, query_grad)
-        sdpa_backward_delta.make(ROWS)(by_row[1], by_row[2], by_row[4])
-        by_column = columns.cut(key, value, key_grad, value_grad)
-        unread = _not_read(query, rows, columns)
-        given = (by_row[0], *by_column[:2], *unread, 0, scale, 0.0, by_row[1], by_row[3], by_row[3], by_row[4])
-        options = NO_MASK, is_causal, False, False
+    return output, query.new_empty((*query.shape[:-1], 1), dtype=dtype)
+
+
+def launch(
+    outputs, query, key, value, offsets, lengths, key_offsets, key_lengths, longest, key_longest, is_causal, scale
+):  # fmt: skip
+    rows, columns = _entries(offsets, lengths, key_offsets, key_lengths, longest, key_longest)
+    rows.clear(*outputs)
+    cut, kept, sums = rows.cut(query, *outputs)
+    shared = (0, scale, 0.0, kept, sums, sums, NO_MASK, is_causal, False, False, False)
+    kernels.make(jagged_dim=ROWS)(cut, *columns.cut(key, value), *_not_read(query, rows, columns), *shared)
+
+
+def setup_context(ctx, inputs, output):
+    *tensors, ctx.longest, ctx.key_longest, ctx.is_causal, ctx.scale = inputs
+    ctx.mark_non_differentiable(output[1])
+    ctx.save_for_backward(*tensors, *output)
+
+
+def backward(ctx, grad, _):
+    *tensors, output, lse = ctx.saved_tensors
+    needed = ctx.needs_input_grad[:3]
+    options = ctx.longest, ctx.key_longest, ctx.is_causal, ctx.scale, list(needed)
+    found = gradient(*tensors, grad, output.detach(), lse, *options)
+
+    return *(each if is_needed else None for each, is_needed in zip(found, needed)), *(None,) * 8
+
+
+def allocate_gradient(
+    query, key, value, offsets, lengths, key_offsets, key_lengths, grad, output, lse,
+    longest, key_longest, is_causal, scale, needed,
+):  # fmt: skip
+    both = needed[1] or needed[2]
+    pairs = (query, needed[0]), (key, both), (value, both)
+
+    # What is not needed is one element of no meaning (calls that give empty tensors are not replayed).
+    return tuple(torch.empty_like(each) if is_needed else each.new_empty(1) for each, is_needed in pairs)
+
+
+def launch_gradient(
+    grads, query, key, value, offsets, lengths, key_offsets, key_lengths, grad, output, lse,
+    longest, key_longest, is_causal, scale, needed,
+):  # fmt: skip
+    rows, columns = _entries(offsets, lengths, key_offsets, key_lengths, longest, key_longest)
+    delta = torch.empty_like(lse)
+    by_row = rows.cut(query, grad, output, lse, delta, grads[0])
+    sdpa_backward_delta.make(ROWS)(by_row[1], by_row[2], by_row[4])
+    by_column = columns.cut(key, value, *grads[1:])
+    given = (by_row[0], *by_column[:2], *_not_read(query, rows, columns), 0, scale, 0.0)
+    given = (*given, by_row[1], by_row[3], by_row[3], by_row[4])
+    options = NO_MASK, is_causal, False, False
+    if needed[0]:
+        rows.clear(grads[0])
         sdpa_backward_query.make(jagged_dim=ROWS)(*given, by_row[5], *options)
+    if needed[1] or needed[2]:
+        columns.clear(*grads[1:])
         sdpa_backward_key_value.make(jagged_dim=ROWS)(*given, *by_column[2:], *options)
-
-        return query_grad, key_grad, value_grad, None, None, None, None
 
 
 def _not_read(query: torch.Tensor, rows: Entries, columns: Entries) -> tuple[torch.Tensor, torch.Tensor]:
@@ -134,3 +142,18 @@ def _not_read(query: torch.Tensor, rows: Entries, columns: Entries) -> tuple[tor
     batch = rows.offsets.shape[0] - 1
 
     return query.new_empty(1).expand(batch, query.shape[0], rows.longest, columns.longest), query.new_empty(batch)
+
+
+_TENSORS = (
+    "Tensor query, Tensor key, Tensor value, Tensor offsets, Tensor? lengths, Tensor? key_offsets, Tensor? key_lengths"
+)
+_OPTIONS = "SymInt longest, SymInt key_longest, bool is_causal, float scale"
+operator = of_file(
+    f"sdpa_jagged({_TENSORS}, {_OPTIONS}) -> (Tensor, Tensor)", globals(), autocast=torch.get_autocast_dtype
+)
+gradient = of_file(
+    f"sdpa_jagged_backward({_TENSORS}, Tensor grad, Tensor output, Tensor lse, {_OPTIONS}, bool[3] needed) "
+    "-> (Tensor, Tensor, Tensor)",
+    globals(),
+    "_gradient",
+)

@@ -92,7 +92,8 @@ def test_all_that_private_py_uses_is_listed():
     used = {each for each in used if each.isidentifier() and each.startswith("_") and not each.startswith("__")}
     listed = {part for name in names.OF_PYTORCH for part in name.split(".")}
     # What the stand-in for a schema, a hidden function, or a module that cannot be looked into, have of their own.
-    instances = {"_schema", "_dir", "_torchdynamo_disable"} | {each for each in used if "hooks" in each}
+    instances = {"_schema", "_dir", "_torchdynamo_disable", "_values", "_ragged_idx", "_metadata_cache"}
+    instances |= {each for each in used if "hooks" in each}
     assert used - own - instances - {"_compiled_call_impl"} <= listed and len(used & listed) > 25
 
 
@@ -465,3 +466,20 @@ def test_the_longest_entry_of_a_nested_tensor_is_read_without_private_names():
     with missing(f"{path}._maybe_max_seqlen {path}._get_max_seqlen") as stand_in:
         assert stand_in.read_longest(nested, nested.offsets().diff()) == 7 and stand_in.known_longest(nested) is None
     assert private.read_longest(nested, nested.offsets().diff()) == 7 and private.known_longest(nested) == 7
+
+
+@pytest.mark.parametrize("name", ("NestedTensor", "nested_view_from_values_offsets_lengths"))
+@pytest.mark.parametrize("is_recorded", (False, True))
+def test_nested_tensors_are_taken_apart_and_made_without_private_names(name, is_recorded):
+    values = torch.randn(3, 9, 2, requires_grad=True)
+    make = torch.nested.nested_tensor_from_jagged
+    nested = make(values, torch.tensor([0, 2, 9]), jagged_dim=2, min_seqlen=2, max_seqlen=7)
+    with missing(f"torch.nested._internal.nested_tensor.{name}") as stand_in:
+        pass
+    for own in (private, stand_in):
+        with torch.set_grad_enabled(is_recorded):
+            assert own.is_jagged(nested) and not own.is_jagged(values) and own.jagged_dim_of(nested) == 2
+            taken = own.values_of(nested)
+            again = own.nest(taken * 2, nested.offsets(), None, 2, own.known_ends(nested))
+        assert torch.equal(again.values(), 2 * values) and again.shape == nested.shape
+        assert again.requires_grad is is_recorded and own.known_longest(again) == 7

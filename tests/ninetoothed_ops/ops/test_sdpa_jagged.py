@@ -4,11 +4,15 @@ import pytest
 import torch
 from torch.nn import functional
 
-from ninetoothed.errors import ArgumentError
+from ninetoothed.errors import ArgumentError, UnsupportedError
 from ninetoothed.runtime import jagged
-from ninetoothed_ops import sdpa
-from ninetoothed_ops.ops import sdpa_jagged
+from ninetoothed.runtime.launch_plan import ReplayedFunction
+from ninetoothed.runtime.launch_steps import LaunchPlan
+from ninetoothed_ops import kernels, sdpa
+from ninetoothed_ops.ops import sdpa_jagged, sdpa_nested
+from ninetoothed_ops.registration import OPERATORS
 from tests.conftest import DEVICE
+from tests.ninetoothed.runtime import addresses
 
 SELF, CROSS = ((70, 0, 33, 1, 20), None), ((70, 3, 33, 1), (5, 130, 0, 64))
 
@@ -60,7 +64,6 @@ def test_attention_of_entries(lengths, is_causal, gap):
     k, key = nested(columns, 2, 16, starts[1], gap)
     v = torch.randn(k.shape[0], 2, 8, device=DEVICE, requires_grad=True)
     value = torch.nested.nested_tensor_from_jagged(v, starts[1], key.lengths()).transpose(1, 2)
-    assert sdpa_jagged.is_offered(query, key, value, None, 0.0, True)
     output = sdpa(query, key, value, is_causal=is_causal, scale=0.3, enable_gqa=True)
     leaves, found = expected((q, k, v), (rows, columns), [each.tolist() for each in starts], is_causal, 0.3)
     assert output.offsets() is query.offsets() and tuple(output.shape[:2]) == tuple(query.shape[:2])
@@ -86,6 +89,105 @@ def test_what_is_not_offered_is_pytorchs(monkeypatch):
     sdpa(query, query, query, dropout_p=0.5)
     sdpa(query, query, other)
     assert len(calls) == 2
+
+
+def three(lengths, known=True, starts=None):
+    """Leaves and nested tensors, of four heads and of two, that share their entries."""
+    starts, known = offsets_of(lengths) if starts is None else starts, {"max_seqlen": max(lengths)} if known else {}
+    leaves = [torch.randn(sum(lengths), heads, 16, device=DEVICE, requires_grad=True) for heads in (4, 2, 2)]
+    make = torch.nested.nested_tensor_from_jagged
+    return leaves, [make(each, starts, **known).transpose(1, 2) for each in leaves]
+
+
+def results(function, leaves, tensors):
+    output = function(*tensors)
+    weight = torch.linspace(-1, 1, output.values().numel(), device=DEVICE).view(output.values().shape)
+    return output, torch.autograd.grad((output.values() * weight).sum(), leaves)
+
+
+def causal(query, key, value):
+    return sdpa(query, key, value, is_causal=True, enable_gqa=True)
+
+
+@pytest.mark.parametrize("is_known", (True, False))
+def test_in_a_graph_of_any_number_of_tokens(is_known, monkeypatch):
+    """The graph has our operators: PyTorch's function, which computes the rest, is not called."""
+    compiled = torch.compile(causal, fullgraph=True, dynamic=True, backend="aot_eager")
+    for lengths in ((3, 5, 70), (9, 1, 20, 31), (17, 3, 90, 20, 0)):
+        torch.manual_seed(0)
+        leaves, tensors = three(lengths, is_known)
+        wanted = results(causal, leaves, tensors)
+        with monkeypatch.context() as patch:
+            patch.setattr(sdpa_nested, "functional", None)
+            got = results(compiled, leaves, tensors)
+        assert got[0].shape == wanted[0].shape
+        torch.testing.assert_close((got[0].values(), got[1]), (wanted[0].values(), wanted[1]), rtol=1e-5, atol=1e-5)
+
+
+def test_where_nothing_is_recorded_and_under_autocast(monkeypatch):
+    leaves, tensors = three((70, 0, 33))
+    wanted, _ = results(causal, leaves, tensors)
+    for context in (torch.no_grad, torch.inference_mode):
+        with context():
+            for output in (causal(*tensors), torch.ops.ninetoothed.sdpa(*tensors, is_causal=True, enable_gqa=True)):
+                assert torch.equal(output.values(), wanted.values()) and not output.requires_grad
+    taken, gradient = [], sdpa_jagged.gradient
+    monkeypatch.setattr(sdpa_jagged, "gradient", lambda *args: taken.append(args[0].dtype) or gradient(*args))
+    with torch.autocast(torch.device(DEVICE).type, torch.bfloat16):
+        output, grads = results(causal, leaves, tensors)
+    assert taken == [torch.bfloat16]
+    torch.testing.assert_close(output.values().double(), wanted.values().double(), rtol=2e-2, atol=2e-2)
+    assert output.dtype is torch.bfloat16 and all(each.dtype is torch.float32 for each in grads)
+
+
+def test_a_gradient_of_the_gradient_is_an_error():
+    leaves, tensors = three((5, 9))
+    (grad,) = torch.autograd.grad(causal(*tensors).values().sum(), leaves[:1], create_graph=True)
+    with pytest.raises(RuntimeError, match="once_differentiable|does not require grad"):
+        grad.sum().backward()
+
+
+def test_what_has_no_meaning_beside_nested_tensors_is_an_error():
+    _, tensors = three((5, 9))
+    with pytest.raises(UnsupportedError, match="no lengths, sinks or softcap beside nested"):
+        torch.ops.ninetoothed.sdpa(*tensors, enable_gqa=True, softcap=3.0)
+    plain = [torch.randn(heads, 9, 16, device=DEVICE) for heads in (4, 3, 3)]
+    with pytest.raises(ArgumentError, match="heads of keys and values"):
+        sdpa_jagged.operator(*plain, offsets_of((9,)), None, None, None, 9, 9, False, 1.0)
+    with pytest.raises(ArgumentError, match="those of 1 entries and of 2"):
+        sdpa_jagged.operator(*(plain[:1] * 3), offsets_of((9,)), None, offsets_of((4, 5)), None, 9, 5, False, 1.0)
+
+
+@pytest.mark.skipif(DEVICE != "cpu", reason="the addresses are those of the CPU")
+def test_what_is_replayed_reads_the_offsets_of_each_call(monkeypatch):
+    """A plan is for offsets of any values, and for keys that share those of the queries or do not."""
+    makers = [getattr(kernels, name).make for name in ("sdpa_with_lse", "sdpa_backward_delta", "sdpa_backward_query")]
+    for make in (*makers, kernels.sdpa_backward_key_value.make):
+        make.cache_clear()
+    addresses.use(monkeypatch)
+    forward, backward = (
+        ReplayedFunction(each.allocate, each.launch)
+        for each in map(OPERATORS.get, ("ninetoothed::sdpa_jagged", "ninetoothed::sdpa_jagged_backward"))
+    )
+    query, key, value, grad = (torch.randn(heads, 32, 16) for heads in (4, 2, 2, 4))
+    sets = [torch.tensor(each) for each in ([0, 20, 32], [0, 12, 32], [0, 16, 32])]
+    for offsets, others in ((0, None), (0, None), (0, 1), (0, 1), (0, 0), (1, None), (1, 2), (2, 2), (2, None)) * 2:
+        entries = sets[offsets], None, None if others is None else sets[others], None
+        options = 20, 20, True, 0.3
+        given = query, key, value, *entries
+        output, lse = forward(*given, *options)
+        grads = backward(*given, grad, output, lse, *options, [True, True, True])
+        bounds = [each.tolist() for each in (sets[offsets], sets[offsets if others is None else others])]
+        lengths = [torch.tensor(each).diff().tolist() for each in bounds]
+        leaves, found = expected([each.transpose(0, 1) for each in (query, key, value)], lengths, bounds, True, 0.3)
+        wanted = torch.autograd.grad(torch.cat(found, 1), leaves, grad.double())
+        torch.testing.assert_close(output.double(), torch.cat(found, 1), rtol=1e-4, atol=1e-5)
+        for each, want in zip(grads, wanted):
+            torch.testing.assert_close(each.double(), want.transpose(0, 1), rtol=1e-4, atol=1e-5)
+    plans = [*forward.calls._known.values(), *backward.calls._known.values()]
+    assert len(plans) == 4 and all(isinstance(each, LaunchPlan) for each in plans)
+    for make in (*makers, kernels.sdpa_backward_key_value.make):
+        make.cache_clear()
 
 
 def test_the_longest_entry_is_not_read_while_a_graph_is_captured(monkeypatch):
