@@ -6,7 +6,7 @@ import re
 import pytest
 import triton
 
-from docs import gpus, training
+from docs import backward_memory, gpus
 from tests import conftest
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -71,9 +71,9 @@ def test_the_page_on_gpus_is_current():
 
 def test_the_page_on_what_a_backward_keeps_is_current():
     """Of ours; what PyTorch keeps differs by release."""
-    written = [line.split("|")[1:3] for line in training.FILE.read_text().splitlines() if line[:3] == "| `"]
-    found = [line.split("|")[1:3] for line in training.page().splitlines() if line[:3] == "| `"]
-    assert written == found and len(found) > 5, "run `python -m docs.training`"
+    written = [line.split("|")[1:3] for line in backward_memory.FILE.read_text().splitlines() if line[:3] == "| `"]
+    found = [line.split("|")[1:3] for line in backward_memory.page().splitlines() if line[:3] == "| `"]
+    assert written == found and len(found) > 5, "run `python -m docs.backward_memory`"
 
 
 def test_quick_files_exist():
