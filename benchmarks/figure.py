@@ -30,7 +30,8 @@ def draw(results, path, title, baseline="triton"):
     axes.set_ylabel(f"speed relative to {baseline} (labels: ms)")
     axes.margins(y=0.15)
     axes.set_title(title)
-    axes.legend(ncols=len(names) or 1, fontsize=8)
+    if names:
+        axes.legend(ncols=len(names), fontsize=8)
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=150)
     pyplot.close(figure)

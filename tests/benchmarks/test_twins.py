@@ -67,6 +67,7 @@ class Recorder:
                 attributes[(index,)] = [["tt.divisibility", 16]]
         source = ASTSource(self.function, signature, constants, attributes)
         options = {key: self.values[key] for key in ("num_warps", "num_stages") if key in self.values}
+        options["enable_fp_fusion"] = True
         return triton.compile(source, target=GPUTarget("cuda", capability, 32), options=options)
 
 

@@ -182,6 +182,6 @@ def compiled(kernel, own, **constants):
     aligned = [(i,) for i, name in enumerate(signature) if name in _MULTIPLES or name in pointers]
     source = ASTSource(kernel, signature, constants, dict.fromkeys(aligned, [["tt.divisibility", 16]]))
     metadata = own.kernel.metadata
-    options = {"num_warps": metadata.num_warps, "num_stages": metadata.num_stages}
+    options = {"num_warps": metadata.num_warps, "num_stages": metadata.num_stages, "enable_fp_fusion": True}
     kernel = triton.compile(source, target=GPUTarget("cuda", own.gpu.architecture, 32), options=options)
     return dataclasses.replace(own, kernel=kernel)
