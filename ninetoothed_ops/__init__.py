@@ -8,6 +8,8 @@ puts modules that run on the operators into a model, and `register_attention` le
 attention by name.
 """
 
+import importlib
+
 import ninetoothed
 
 if not hasattr(ninetoothed, "distribution"):  # which tells more
@@ -20,8 +22,11 @@ from . import modules, ops
 from .integrations import register_attention
 from .modules import *  # noqa: F403
 from .ops import *  # noqa: F403
+from .ops.after_import import after_import
 from .registration import register
 
 __all__ = ["register", "register_attention"]
 __all__ += modules.__all__
 __all__ += ops.__all__
+
+after_import("torch.utils.flop_counter", lambda: importlib.import_module("ninetoothed_ops.ops.flops"))

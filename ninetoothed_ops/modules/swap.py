@@ -5,7 +5,6 @@ wherever it is referenced from. Two things are done to weights, which stay the s
 are taken back by undoing: convolutions get theirs with channels last (conv2d.py), and `join` moves some (joint.py).
 """
 
-import importlib
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -221,8 +220,6 @@ def swap_modules(
     """
     if not isinstance(model, nn.Module):
         raise ArgumentTypeError(f"swap_modules: model must be a torch.nn.Module, and is a {type(model).__name__}.")
-    # The model's floating-point operations count as before.
-    importlib.import_module("..ops.flops", __package__)
     integration = _integration(model)
     rules = RULES if integration is None else (*integration.rules(model, join, loss), *RULES)
     # Every decision before the first change: a filter_fn that raises leaves the model as it was.

@@ -2,7 +2,7 @@
 
 Counted as PyTorch counts: two operations a multiplication, whole matrices whatever is masked, and products alone. An
 operator without a formula counts as nothing there. PyTorch's counter imports Triton, and nothing else of ours does, so
-that this is imported where a model is swapped, and not with the operators.
+that this is imported after the counter, and not with the operators.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,6 +24,29 @@ def _attention(query: Shape, key: Shape, columns: int) -> int:
 
 def _convolution(output: Shape, weight: Shape) -> int:
     return _product(output, prod(weight[1:]))
+
+
+def _weight_gradient(grad: Shape, weight: Shape, groups: int = 1) -> int:
+    # PyTorch takes each filter to see all channels here, and in no other formula.
+    return groups * _convolution(grad, weight)
+
+
+def _jagged(tensors: Sequence[torch.Tensor | None], factor: int) -> int:
+    """Count the products of each entry's own queries and keys, as PyTorch does for packed rows."""
+    query, key, _, offsets, lengths, key_offsets, key_lengths = tensors
+    assert query is not None and key is not None
+    rows = _entries(query, offsets, lengths)
+    columns = rows if key_offsets is None else _entries(key, key_offsets, key_lengths)
+    return 2 * query.shape[0] * factor * sum(m * n for m, n in zip(rows, columns))
+
+
+def _entries(values: torch.Tensor, offsets: torch.Tensor | None, lengths: torch.Tensor | None) -> list[int]:
+    """Return how many rows each entry has; on the meta device nobody knows, and all are as long as the values allow."""
+    assert offsets is not None
+    if offsets.device.type == "meta":
+        count = offsets.shape[0] - 1
+        return [values.shape[1] // max(count, 1)] * count
+    return (offsets.diff() if lengths is None else lengths).tolist()
 
 
 # Of the shapes of an operator's arguments, and of its result.
@@ -50,7 +73,21 @@ FORMULAS: dict[str, Callable[..., int]] = {
     "sdpa_backward": lambda query, key, value, *_, **__: _attention(query, key, 3 * query[-1] + 2 * value[-1]),
     "conv2d": lambda _input, weight, *_, out_shape, **__: _convolution(out_shape, weight),
     "conv2d_backward_input": lambda grad, weight, *_, **__: _convolution(grad, weight),
-    "conv2d_backward_weight": lambda grad, *_, out_shape, **__: _convolution(grad, out_shape),
+    "conv2d_backward_weight": lambda grad, _input, _size, _s=0, _p=0, _d=0, groups=1, *_, out_shape, **__: (
+        _weight_gradient(grad, out_shape, groups)
+    ),
 }
-for _name, _formula in FORMULAS.items():
-    register_flop_formula(getattr(torch.ops.ninetoothed, _name))(_formula)
+# Of the arguments themselves: shapes do not tell where entries begin.
+OF_ENTRIES: dict[str, Callable[..., int]] = {
+    "sdpa_jagged": lambda query, key, value, *rest, **__: _jagged(
+        (query, key, value, *rest[:4]), query.shape[-1] + value.shape[-1]
+    ),
+    "sdpa_jagged_backward": lambda query, key, value, *rest, **__: _jagged(
+        (query, key, value, *rest[:4]), 3 * query.shape[-1] + 2 * value.shape[-1]
+    ),
+}
+
+
+for _formulas, _get_raw in ((FORMULAS, False), (OF_ENTRIES, True)):
+    for _name, _formula in _formulas.items():
+        register_flop_formula(getattr(torch.ops.ninetoothed, _name), get_raw=_get_raw)(_formula)
