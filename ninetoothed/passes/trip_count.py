@@ -9,7 +9,8 @@ cost are equal. Where all loads are TMA's, the loop becomes a branch:
 ->  j = n // 64
     if j < tl.cdiv(n, 64):
 
-That takes even fewer registers. Loads by threads would get another layout in a branch.
+That takes even fewer registers. Loads by threads would get another layout in a branch. A loop that multiplies what TMA
+loads, but loads more beside, stays as it is: its copies run on while threads load the rest.
 """
 
 from __future__ import annotations
@@ -36,8 +37,11 @@ class _Marker(ir.Rewriter):
         if not isinstance(new, ir.For) or not _is_single(new, self.facts):
             return (new,)
         loads = [inner for inner in ir.walk(new.body) if isinstance(inner, ir.Load)]
-        if not new.hints and loads and all(load in self.tma_tiles for load in loads):
+        copied = [load in self.tma_tiles for load in loads]
+        if not new.hints and loads and all(copied):
             return (replace(new, is_branch=True),)
+        if any(copied):
+            return (new,)
         return (replace(new, hints=tuple(({"num_stages": 1} | dict(new.hints)).items())),)
 
 

@@ -12,10 +12,17 @@ from ..registration import of_file
 from . import sdpa_second_backward
 
 
-def inputs(query, key, value, mask, lengths, seed, scale, dropout_p) -> tuple:
-    """Return the first parameters of the kernels; where something is missing, a tensor or number that is not read."""
-    scores = (*query.shape[:-1], key.shape[-2])
-    mask = query.new_empty(1).expand(scores) if mask is None else mask.expand(scores)
+def inputs(query, key, value, mask, lengths, seed, scale, dropout_p, by_columns=False) -> tuple:
+    """Return the first parameters of the kernels; where something is missing, a tensor or number that is not read.
+
+    by_columns: whether programs have a block of keys each, and not of queries. A mask that is missing has the size that
+    programs agree on and no other: one of all scores would have indices of 64 bits.
+    """
+    rows, columns = query.shape[-2], key.shape[-2]
+    if mask is None:
+        mask = query.new_empty(1).expand(*query.shape[:2], *((1, columns) if by_columns else (rows, 1)))
+    else:
+        mask = mask.expand(*query.shape[:2], rows, columns)
     lengths = query.new_empty(query.shape[:1]) if lengths is None else lengths
 
     return query, key, value, mask, lengths, 0 if seed is None else seed, scale, dropout_p
@@ -54,14 +61,16 @@ def launch(
         return
     delta = lse.new_empty(lse.shape[1:])
     sdpa_backward_delta.make()(grad, output, delta)
-    given = inputs(query, key, value, mask, lengths, seed, scale, dropout_p)
+    given, by_columns = (
+        inputs(query, key, value, mask, lengths, seed, scale, dropout_p, by_columns) for by_columns in (False, True)
+    )
     shared, masking, is_capped = (grad, lse[0], lse[-1], delta), masking_of(mask), softcap is not None
     flags = is_causal, lengths is not None, seed is not None, *((softcap,) if is_capped else ())
 
     if needed[0]:
         sdpa_backward_query.make(is_capped)(*given, *shared, query_grad, masking, *flags)
     if needed[1] or needed[2]:
-        sdpa_backward_key_value.make(is_capped)(*given, *shared, key_grad, value_grad, masking, *flags)
+        sdpa_backward_key_value.make(is_capped)(*by_columns, *shared, key_grad, value_grad, masking, *flags)
     if needed[3]:
         sdpa_backward_mask.make(is_capped)(*given[:3], mask, *given[4:], *shared, mask_grad, *flags)
     if needed[4]:

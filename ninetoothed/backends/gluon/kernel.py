@@ -54,10 +54,13 @@ def print_kernel(
     names = NameTable((title, *arguments.values(), *_IMPORTED, layouts.NAME))
     half = names.fresh(HALF)
     tasks = HALVES if HALF in program.axes else 1
+    # Where indices have 64 bits, the number of a task is converted, too, as only a tensor can be.
+    is_wide = any(parameter.wide for parameter in scheduled.program.parameters)
+    number = syntax.call("tl.to_tensor", syntax.name(half)) if is_wide else syntax.name(half)
     form = form_of(program, scheduled.tma_tiles, schedule, tasks, names)
     if form is None:
         return None
-    module = _Module(replace(scheduled, program=program), schedule, target, form, arguments, names, half)
+    module = _Module(replace(scheduled, program=program), schedule, target, form, arguments, names, half, number)
     task = syntax.name(half) if tasks > 1 else syntax.number(0)
     compute = module.function("compute", program.body, ComputingWarps(form, task), tasks)
     copy = module.function("copy", form.copied, CopyingWarp(form))
@@ -95,7 +98,8 @@ class _Function:
 class _Module:
     """The module that is being printed.
 
-    arguments: what each argument that there may be is called. half: what the number of a task is called.
+    arguments: what each argument that there may be is called. half: what the number of a task is called. task_number:
+    that number in sums.
     used, descriptors: those that were needed so far.
     has_form: whether all that functions do has a form in Gluon.
     """
@@ -107,6 +111,7 @@ class _Module:
     arguments: dict[str, str]
     names: NameTable
     half: str
+    task_number: ast.expr
     used: dict[str, None] = field(default_factory=dict)
     descriptors: dict = field(default_factory=dict)
     has_form: bool = True
@@ -120,7 +125,7 @@ class _Module:
     def function(self, wanted: str, body: ir.Block, dialect: Dialect, tasks: int = 1) -> _Function:
         """Print the function of some tasks."""
         name, context = self.names.fresh(wanted), self._context(body, dialect)
-        context.variables[HALF] = syntax.name(self.half), 0
+        context.variables[HALF] = self.task_number, 0
         grid.enter(context, self.scheduled.grid)
         for ring in self._rings():
             context.append(syntax.assign(ring.count, syntax.call("tl.to_tensor", 0)))

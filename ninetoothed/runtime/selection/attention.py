@@ -17,13 +17,11 @@ from ninetoothed.schedule import Schedule, in_parts
 FEW_ROWS, FEW_ROWS_STAGES = 32, 3
 # The fewest blocks of 64 keys that are shared out: parts take some 3 microseconds to meet.
 FEWEST_SHARED = 8
-# The fewest keys for which products overlap with exponentials within a program.
-FEWEST_OVERLAPPED = 2048
-# The fewest queries for which long steps make up for a diagonal, in a gradient of keys and values: with heads of 64 at
-# most, and of more.
-FEWEST_LONG = 2048, 4096
-# Bytes of spills that an overlapped kernel may have: values that its tasks share, which no loop reads.
-MOST_SHARED = 64
+# The fewest keys for which products overlap with exponentials within a program; a diagonal leaves out half of them.
+FEWEST_OVERLAPPED = 1024
+# Bytes of spills that an overlapped kernel may have, by the widest heads of its kind: values that its tasks share,
+# which no loop reads, and of wide ones a few of an accumulator that takes 128 registers.
+MOST_SHARED = {128: 64, 256: 256}
 
 
 class _Shape(NamedTuple):
@@ -61,7 +59,7 @@ def _schedules(problem: TuningProblem, pattern: AttentionPattern, machine: Machi
         yield from _gradients(problem, pattern, machine, width)
         return
     yield from _few_rows(problem, pattern, machine, width)
-    yield from _overlapped(problem, pattern, machine)
+    yield from _overlapped(problem, pattern, machine, width)
     most, rows = machine.generation.attention_registers, min(128, power_above(problem.extent(pattern.rows)))
     while rows > 64 and problem.programs({pattern.rows: problem.block(pattern.rows, rows)}) < machine.multiprocessors:
         rows //= 2
@@ -101,23 +99,25 @@ def _few_rows(problem: TuningProblem, pattern: AttentionPattern, machine: Machin
             return
 
 
-def _overlapped(problem: TuningProblem, pattern: AttentionPattern, machine: Machine) -> Iterator[Schedule]:
+def _overlapped(problem: TuningProblem, pattern: AttentionPattern, machine: Machine, width: int) -> Iterator[Schedule]:
     """Yield a schedule by which products overlap with exponentials, for tiles that are wide: two tasks of 64 rows.
 
     Of narrow ones the exponentials take longer than the products, and programs side by side hide either. A program
     fills a multiprocessor: few programs leave some idle, and those of few keys do little but begin and end. Timed on an
-    H200.
+    H200 and an H100.
     """
     if not machine.generation.has_wgmma or not gluon.is_supported() or problem.bits(pattern.query) != 16:
         return
-    blocks = dict(zip((pattern.rows, pattern.keys), _blocks(problem, pattern, _Shape(128, 128, 2)), strict=True))
-    is_whole = evaluate(pattern.width, problem.values) == 128 and [*blocks.values()] == [128, 128]
-    is_long = problem.extent(pattern.keys) >= FEWEST_OVERLAPPED
+    if width not in MOST_SHARED or pattern.has_row_vectors:
+        return
+    wanted = 128, 128 * 128 // width
+    blocks = dict(zip((pattern.rows, pattern.keys), _blocks(problem, pattern, _Shape(*wanted, 2)), strict=True))
+    is_long = problem.extent(pattern.keys) >= FEWEST_OVERLAPPED * (2 if pattern.is_masked else 1)
     are_many = problem.programs(blocks) >= machine.multiprocessors
     schedule = problem.schedule(blocks, 4, 2)
-    is_allowed = (schedule.num_warps, schedule.num_stages) == (4, 2)
-    if is_whole and is_long and are_many and is_allowed and not pattern.has_row_vectors:
-        yield replace(schedule, overlaps=True, most_spilled=MOST_SHARED)
+    is_allowed = (*blocks.values(), schedule.num_warps, schedule.num_stages) == (*wanted, 4, 2)
+    if is_long and are_many and is_allowed:
+        yield replace(schedule, overlaps=True, most_spilled=MOST_SHARED[width])
 
 
 def _blocks(problem: TuningProblem, pattern: AttentionPattern, shape: _Shape) -> tuple[int, int]:
@@ -183,12 +183,8 @@ def _fine_gradients(
     if width > 128:
         yield _Shape(64, 64, 2, 8, spilled=256) if pattern.accumulators > 1 else _Shape(128, 32, 3, 8, spilled=256)
     elif pattern.accumulators > 1:
-        # Of one head a diagonal takes a loop of its own, of a round that is not pipelined unless its steps are short.
-        is_alone = pattern.is_masked and not pattern.is_repeated
-        is_short = is_alone and problem.extent(pattern.keys) < FEWEST_LONG[width > 64]
-        wide = [_Shape(64, 128, 2, 4)] if width <= 64 else []
-        yield from () if is_short else (*wide, _Shape(64, 64, 2, 4, spilled=256))
-        yield _Shape(64, 32, 3, 4)
+        yield from (_Shape(64, 128, 2, 4),) if width <= 64 else ()
+        yield from (_Shape(64, 64, 2, 4, spilled=256), _Shape(64, 32, 3, 4))
     else:
         yield _Shape(64, 64, 2, 4)
 

@@ -79,7 +79,7 @@ class AttentionPattern(Pattern):
     rows, keys: names of block sizes. query: the position of the parameter whose rows these are. scores: how many
     products have tiles of (rows, keys): more than one for gradients. accumulators: how many tiles (rows, width) are
     accumulated. has_row_vectors: whether a parameter has a number for each row. is_masked: whether scores are chosen
-    by a condition. is_repeated: whether it is done for a known number of heads, one after another.
+    by a condition.
     """
 
     rows: str
@@ -90,7 +90,6 @@ class AttentionPattern(Pattern):
     accumulators: int
     has_row_vectors: bool
     is_masked: bool
-    is_repeated: bool
 
     @property
     def is_gradient(self) -> bool:
@@ -226,7 +225,6 @@ class _Reader:
             accumulators=len(sums),
             has_row_vectors=any(tile.shape == (as_expr(rows), const(1)) for tile in self.work.tiles),
             is_masked=any(map(_is_masked, self.products)),
-            is_repeated=any(isinstance(each, ir.For) and (each.stop - each.start).is_constant for each in found.loops),
         )
 
     def position(self, feed: Feed) -> int:

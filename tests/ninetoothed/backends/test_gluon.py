@@ -269,6 +269,17 @@ def test_it_compiles_without_spills():
     assert compiled().shared <= machine.H200.shared_memory
 
 
+@pytest.mark.parametrize("length, depth", ((2048, 96), (2048, 256), (16384, 128)))
+def test_attention_of_other_depths_and_of_long_indices_compiles(length, depth):
+    """A mask of 16384 x 16384 scores of 16 heads, which is not read, makes indices ones of 64 bits."""
+    given = attention(halves(1, 32, length, depth), halves(1, 32, length, depth))
+    variant = dispatch.Launcher(sdpa.make().definition).trace(given, {}, machine.H200)
+    assert variant.selection.schedule.overlaps
+    found = executable.compile_for_gpu(sdpa.make().definition, variant)
+    assert found.emitted.dialect == "gluon" and found.shared <= machine.H200.shared_memory
+    assert found.spills <= (256 if depth > 128 else 96 if length == 16384 else 0)
+
+
 def test_exponentials_run_beside_the_second_product():
     """Between the wait for the first product and that for both lie the exponentials of all weights of a thread."""
     code = sass.disassembled(compiled())
@@ -305,6 +316,8 @@ def test_attention_overlaps(monkeypatch):
     assert schedules(attention(query, key)) and schedules(attention(query, key, is_causal=False))
     assert not schedules(attention(query, key, sdpa.BOOLEAN_MASK, False))  # loads that are no operands
     assert not schedules(attention(query[..., :64], key[..., :64]))
+    short = query[:, :, :1024].expand(4, -1, -1, -1), key[:, :, :1024].expand(4, -1, -1, -1)
+    assert schedules(attention(*short, is_causal=False)) and not schedules(attention(*short))
     assert not schedules(attention(query.float(), key.float()))
     assert not schedules(attention(query, key), machine.A100)
     assert not schedules(attention(query, key), machine.B200)

@@ -12,7 +12,7 @@ from ninetoothed.expr import Facts, cdiv, minimum, var
 from ninetoothed.passes import trip_count
 from ninetoothed.passes.trip_count import is_at_least
 from ninetoothed.runtime.selection import machine
-from ninetoothed_ops.kernels import sdpa
+from ninetoothed_ops.kernels import sdpa, sdpa_backward_key_value
 
 n, p = var("n"), var("p")
 
@@ -107,10 +107,18 @@ def test_attention_takes_fewer_registers(monkeypatch):
     x = torch.empty(4, 16, 1024, 128, dtype=torch.float16)
     mask = torch.empty(1, dtype=torch.float16).expand(4, 16, 1024, 1024)
     arguments = (x, x, x, mask, 0.1, x, sdpa.NO_MASK, False)
-    tile = {"blocks": (128, 128), "num_warps": 8, "num_stages": 2}
+    tile = {"blocks": (128, 128), "num_warps": 8, "num_stages": 2, "overlaps": False}
     with monkeypatch.context() as patch:
         patch.setattr(trip_count, "_is_single", lambda loop, facts: False)
         pipelined = compiled(sdpa.make(), arguments, patch, **tile)
     alone = compiled(sdpa.make(), arguments, monkeypatch, **tile)
     assert "    if j < tl.cdiv(key_size_2, 128):\n" in alone.emitted.source
     assert alone.registers < pipelined.registers and not alone.spills
+
+
+def test_a_loop_that_loads_vectors_beside_tiles_of_tma_is_pipelined():
+    x, sums = torch.empty(4, 16, 1024, 64, dtype=torch.float16), torch.empty(4, 16, 1024, 1)
+    mask = torch.empty(1, dtype=torch.float16).expand(4, 16, 1, 1024)
+    given = x, x, x, mask, torch.empty(4), 0, 0.1, 0.0, x, sums, sums, sums, x, x, sdpa.NO_MASK, True, False, False
+    found = sdpa_backward_key_value.make().source(*given, gpu=machine.H200).text
+    assert "for i in range(" in found and "num_stages=1" not in found and "query_desc.load" in found
