@@ -36,6 +36,7 @@ from ninetoothed.runtime.private import FunctionSchema, OpOverload
 from .autocast import cast_first, cast_where_enabled, uncast
 from .autograd import in_reverse, no_backward, tensors_among
 from .direct import direct
+from .nested import refusing
 from .recording import Gradient
 from .schemas import check_parameters, parsed_schema, parted, written
 
@@ -106,8 +107,7 @@ def register(
     if recorded is not None:
         gradient = replace(gradient, recorded=uncast(recorded) if functions.written else recorded, is_missing=False)
     _implement(operator, parsed, functions, gradient, autocast)
-    if nested is not None:
-        _KERNELS[name].impl(operator, nested, _NESTED)
+    _KERNELS[name].impl(operator, nested or refusing(name), _NESTED)
 
     return operator
 

@@ -150,6 +150,11 @@ _NestedTensor: Any = getattr(_jagged, "NestedTensor", None)
 _nested_view: Callable[..., Any] | None = getattr(_jagged, "nested_view_from_values_offsets_lengths", None)
 
 
+def is_jagged_class(cls: type) -> bool:
+    """Tell whether a class is that of nested tensors of layout `torch.jagged`; where it is not known, none is."""
+    return _NestedTensor is not None and cls is _NestedTensor
+
+
 def is_jagged(value: Any) -> bool:
     """Tell whether a value is a nested tensor of layout `torch.jagged`."""
     if _NestedTensor is not None and type(value) is _NestedTensor:
@@ -159,7 +164,8 @@ def is_jagged(value: Any) -> bool:
 
 def values_of(nested: Any) -> torch.Tensor:
     """Return the values of a nested tensor. Where nothing is recorded, no view is made: it takes 17 microseconds."""
-    values = None if torch.is_grad_enabled() else getattr(nested, "_values", None)
+    is_recorded = torch.is_grad_enabled() and any_requires_grad(nested)
+    values = None if is_recorded else getattr(nested, "_values", None)
     return nested.values() if values is None else values
 
 

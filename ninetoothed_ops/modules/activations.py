@@ -25,7 +25,7 @@ class NTActivation(nn.Module):
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
         function: Any = function_of(self)
-        return FUNCTIONS[function](input) if are_overridden(input) else activation(input, function)
+        return FUNCTIONS[function](input) if are_overridden(input, takes_nested=True) else activation(input, function)
 
 
 def function_of(activation: NTActivation) -> str | None:
@@ -78,7 +78,7 @@ class NTSiLU(nn.SiLU):
         # Activations of other libraries that are put on this class have no such option, and what a module has not it
         # looks up by a function in Python.
         inplace = self.__dict__.get("inplace", False)
-        if are_overridden(input) or nn.SiLU.forward is not FORWARD_OF_SILU:
+        if are_overridden(input, takes_nested=not inplace) or nn.SiLU.forward is not FORWARD_OF_SILU:
             return nn.SiLU.forward(self, input) if "inplace" in self.__dict__ else functional.silu(input)
         return silu_in_place(input) if inplace else silu(input)
 

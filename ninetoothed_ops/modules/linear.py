@@ -27,7 +27,7 @@ class NTLinear(PassedBy, nn.Linear):
         weight, bias = self.weight, self.bias
         if torch.jit.is_scripting():
             return torch.ops.ninetoothed.linear(input, weight, bias)
-        if are_overridden(input, weight, bias) or nn.Linear.forward is not FORWARD:
+        if are_overridden(input, weight, bias, takes_nested=True) or nn.Linear.forward is not FORWARD:
             return nn.Linear.forward(self, input)
         return linear(input, weight, bias)
 

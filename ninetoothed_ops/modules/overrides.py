@@ -2,7 +2,8 @@
 
 A `TorchFunctionMode` (a counter of operations, a quantiser) and a class of tensors (the quantised weights of torchao)
 know `torch.nn.functional.linear`, not `torch.ops.ninetoothed.linear`: where there is one, modules call what they
-replace. So they do for inputs that are sparse, nested or of MKL-DNN, of which PyTorch's functions take some.
+replace. So they do for inputs that are sparse, nested or of MKL-DNN, of which PyTorch's functions take some; but for
+nested ones of layout `torch.jagged`, which our operators take themselves.
 """
 
 from typing import Any
@@ -16,15 +17,18 @@ from .quantisation import tell_tracer
 _PLAIN = frozenset({torch.Tensor, torch.nn.Parameter, type(None)})
 
 
-def are_overridden(*tensors: torch.Tensor | None) -> bool:
+def are_overridden(*tensors: torch.Tensor | None, takes_nested: bool = False) -> bool:
     """Tell whether PyTorch's functions of these tensors are given to a mode, or to the class of one of them.
 
     Or to the layout of the first, an input: that of the others, parameters, is asked when modules are swapped.
 
+    takes_nested: whether the module calls nothing but an operator, with a nested tensor as it is.
     PyTorch's own modes (a default device, those with which it exports) change nothing that is computed.
     """
     first = tensors[0] if tensors else None
-    if isinstance(first, torch.Tensor) and (first.layout is not torch.strided or first.is_nested):
+    if takes_nested and private.is_jagged(first):
+        tensors = tensors[1:]
+    elif isinstance(first, torch.Tensor) and (first.layout is not torch.strided or first.is_nested):
         return True
     for tensor in tensors:
         if type(tensor) not in _PLAIN and _computes_itself(tensor):

@@ -8,6 +8,7 @@ import torch
 from torch.nn import functional
 
 from ..kernels import activation as kernels
+from ..nested import by_values
 from ..registration import of_file
 from . import functions, readers
 from .checks import FLOATS, alike, refuse
@@ -121,9 +122,18 @@ def second_derivative_of_silu(self: torch.Tensor) -> torch.Tensor:
     return (gate * (1 - gate) * (2 + wide * (1 - 2 * gate))).to(self.dtype)
 
 
-operator = of_file("activation(Tensor self, str function) -> Tensor", globals())
-operator_of_gelu = of_file("gelu(Tensor self, *, str approximate='none') -> Tensor", globals(), "_gelu")
-operator_of_silu = of_file("silu(Tensor self) -> Tensor", globals(), "_silu")
+operator = of_file(
+    "activation(Tensor self, str function) -> Tensor",
+    globals(),
+    nested=by_values("activation", lambda self, function: functions.FUNCTIONS[function](self)),
+)
+operator_of_gelu = of_file(
+    "gelu(Tensor self, *, str approximate='none') -> Tensor",
+    globals(),
+    "_gelu",
+    nested=by_values("gelu", functional.gelu),
+)
+operator_of_silu = of_file("silu(Tensor self) -> Tensor", globals(), "_silu", nested=by_values("silu", functional.silu))
 gradient = of_file("activation_backward(Tensor grad, Tensor self, str function) -> Tensor", globals(), "_gradient")
 gradient_of_silu = of_file("silu_backward(Tensor grad, Tensor self) -> Tensor", globals(), "_gradient_of_silu")
 
@@ -135,7 +145,7 @@ def gelu(input: torch.Tensor, *, approximate: str = "none") -> torch.Tensor:
     The arguments and errors are those of `torch.nn.functional.gelu`.
     """
     if not (type(input) in readers.PLAIN and type(approximate) is str):
-        if readers.are_overridden(input):
+        if readers.are_overridden(input, takes_nested=True):
             return functional.gelu(input, approximate=approximate)
         input, approximate = readers.read("gelu", functional.gelu, input, approximate)
 
@@ -149,7 +159,7 @@ def silu(input: torch.Tensor, inplace: bool = False) -> torch.Tensor:
     The arguments and errors are those of `torch.nn.functional.silu`.
     """
     if type(input) not in readers.PLAIN:
-        if readers.are_overridden(input):
+        if readers.are_overridden(input, takes_nested=not inplace):
             return functional.silu(input, inplace)
         (input,) = readers.read("silu", functional.silu, input)
 

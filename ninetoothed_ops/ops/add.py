@@ -5,6 +5,7 @@ from typing import Any
 import torch
 
 from ..kernels import add as kernels
+from ..nested import by_values
 from ..registration import of_file
 from . import readers
 from .checks import FLOATS, INTEGERS, NUMBERS, can_hold, refuse
@@ -79,7 +80,9 @@ def backward(ctx, grad):
     return grad if to_self else None, (grad if ctx.alpha == 1 else grad * ctx.alpha) if to_other else None
 
 
-operator = of_file("add(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", globals())
+operator = of_file(
+    "add(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", globals(), nested=by_values("add", torch.add)
+)
 
 
 def _tensor_or_number(value):
@@ -99,7 +102,7 @@ def add(input, other, _other=None, *, alpha=1) -> torch.Tensor:
         other, alpha = _other, other
     are_tensors = type(input) in readers.PLAIN and type(other) in readers.PLAIN
     if not (are_tensors and isinstance(alpha, readers.NUMBERS)):
-        if readers.are_overridden(input, other):
+        if readers.are_overridden(input, other, takes_nested=True):
             return torch.add(input, other, alpha=alpha)
         input, other, alpha = readers.read("add", torch.add, input=input, other=other, alpha=alpha)
         if not isinstance(input, torch.Tensor):

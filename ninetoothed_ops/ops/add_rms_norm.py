@@ -7,6 +7,7 @@ import torch
 from torch.nn import functional
 
 from ..kernels import add, add_rms_norm as kernels, long_rows
+from ..nested import by_values
 from ..registration import of_file
 from . import readers
 from .checks import alike, refuse
@@ -62,7 +63,9 @@ def backward(ctx, grad, total_grad):
 
 
 operator = of_file(
-    "add_rms_norm(Tensor input, Tensor residual, Tensor? weight=None, float? eps=None) -> (Tensor, Tensor)", globals()
+    "add_rms_norm(Tensor input, Tensor residual, Tensor? weight=None, float? eps=None) -> (Tensor, Tensor)",
+    globals(),
+    nested=by_values("add_rms_norm", namesake, whole=1),
 )
 
 

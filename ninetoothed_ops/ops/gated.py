@@ -7,6 +7,7 @@ import torch
 from torch.nn import functional
 
 from ..kernels import gated as kernels
+from ..nested import by_values
 from ..registration import of_file
 from . import activation, functions, readers
 from .checks import are_floats, refuse
@@ -133,8 +134,12 @@ def backward_gradients_of_swiglu(ctx, *grads):
 
 
 _OF_BOTH = "Tensor grad, Tensor gate, Tensor up"
-operator = of_file("gated(Tensor gate, Tensor up, str function) -> Tensor", globals())
-operator_of_swiglu = of_file("swiglu(Tensor gate, Tensor up) -> Tensor", globals(), "_swiglu")
+operator = of_file(
+    "gated(Tensor gate, Tensor up, str function) -> Tensor", globals(), nested=by_values("gated", namesake)
+)
+operator_of_swiglu = of_file(
+    "swiglu(Tensor gate, Tensor up) -> Tensor", globals(), "_swiglu", nested=by_values("swiglu", namesake_of_swiglu)
+)
 gradients = of_file(f"gated_backward({_OF_BOTH}, str function) -> (Tensor, Tensor)", globals(), "_gradients")
 gradients_of_swiglu = of_file(f"swiglu_backward({_OF_BOTH}) -> (Tensor, Tensor)", globals(), "_gradients_of_swiglu")
 
@@ -148,7 +153,7 @@ def gated(gate: torch.Tensor, up: torch.Tensor, function: str) -> torch.Tensor:
     which PyTorch promotes them.
     """
     if not (type(gate) in readers.PLAIN and type(up) in readers.PLAIN and type(function) is str):
-        if function in functions.FUNCTIONS and readers.are_overridden(gate, up):
+        if function in functions.FUNCTIONS and readers.are_overridden(gate, up, takes_nested=True):
             return namesake(gate, up, function)
         gate, up, function = readers.read("gated", None, gate, up, function)
 

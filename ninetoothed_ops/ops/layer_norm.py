@@ -9,6 +9,7 @@ import torch
 from torch.nn import functional
 
 from ..kernels import layer_norm as kernels, layer_norm_backward as gradient_kernels, long_rows
+from ..nested import by_values
 from ..registration import of_file
 from . import readers
 from .checks import FLOATS, alike, refuse
@@ -117,6 +118,7 @@ operator = of_file(
     "float eps=1e-05) -> Tensor",
     globals(),
     autocast={"cuda": torch.float32}.get,
+    nested=by_values("layer_norm", functional.layer_norm, lambda input, shape, *_: len(shape)),
 )
 gradients = of_file(
     "layer_norm_backward(Tensor grad, Tensor input, SymInt[] normalized_shape, Tensor? weight, Tensor? bias, "

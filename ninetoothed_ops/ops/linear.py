@@ -9,6 +9,7 @@ import math
 import torch
 from torch.nn import functional
 
+from ..nested import by_values
 from ..registration import of_file
 from . import readers
 from .addmm import launch as add_product
@@ -66,7 +67,10 @@ def backward(ctx, grad):
 
 
 operator = of_file(
-    "linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor", globals(), autocast=torch.get_autocast_dtype
+    "linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor",
+    globals(),
+    autocast=torch.get_autocast_dtype,
+    nested=by_values("linear", functional.linear, whole=1),
 )
 
 

@@ -42,8 +42,8 @@ def backward(ctx, grad):
 
 
 autocast = torch.get_autocast_dtype
-operator = of_file("mm(Tensor self, Tensor mat2) -> Tensor", globals())
-batched = of_file("bmm(Tensor self, Tensor mat2) -> Tensor", globals(), "_bmm")
+operator = of_file("mm(Tensor self, Tensor mat2) -> Tensor", globals(), nested=torch.mm)
+batched = of_file("bmm(Tensor self, Tensor mat2) -> Tensor", globals(), "_bmm", nested=torch.bmm)
 
 
 @readers.by_annotations()

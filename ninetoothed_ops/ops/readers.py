@@ -55,20 +55,24 @@ def read(name: str, namesake: Callable | None, *args: Any, **named: Any) -> list
 
 def call(operator: Callable, name: str, namesake: Callable, *args: Any) -> Any:
     """Call an operator with what is read of the arguments, or its namesake where PyTorch's function is asked."""
-    return namesake(*args) if are_overridden(*args) else operator(*read(name, namesake, *args))
+    is_overridden = are_overridden(*args, takes_nested=True)
+    return namesake(*args) if is_overridden else operator(*read(name, namesake, *args))
 
 
-def are_overridden(*args: Any) -> bool:
+def are_overridden(*args: Any, takes_nested: bool = False) -> bool:
     """Tell whether the class of an argument has a `__torch_function__` of its own, which PyTorch's functions ask.
 
     It knows PyTorch's function and no other: the bias of `torch.nn.attention.bias` is a tensor whose memory nobody
     wrote, which `scaled_dot_product_attention` alone can tell. That of the namesake is then what is to be called.
+    So are nested tensors of layout `torch.jagged`, unless the operator takes them.
     """
-    return _overriding(args) is not None
+    return _overriding(args, takes_nested) is not None
 
 
-def _overriding(args: Iterable[Any]) -> type | None:
+def _overriding(args: Iterable[Any], takes_nested: bool = True) -> type | None:
     for cls in map(type, args):
+        if takes_nested and private.is_jagged_class(cls):
+            continue
         asked = getattr(cls, "__torch_function__", private.disabled_torch_function)
         if cls not in PLAIN and asked is not private.disabled_torch_function:
             # Each class has a method of its own of the function that it inherits.

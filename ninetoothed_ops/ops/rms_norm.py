@@ -12,11 +12,18 @@ from torch.nn import functional
 from ninetoothed.runtime import private
 
 from ..kernels import long_rows, rms_norm as kernels, rms_norm_backward as gradient_kernels
+from ..nested import by_values
 from ..registration import of_file
 from . import readers
 from .checks import FLOATS, alike, refuse
 from .layout import is_channels_last
 from .rows import as_rows, empty_where, eps_or_default, fit, pull_back, sum_up, sums_of_groups, unread, wide
+
+
+def namesake(input, normalized_shape, weight=None, eps=None, unit_offset=False):
+    weight = weight + 1 if unit_offset and weight is not None else weight
+
+    return functional.rms_norm(input, tuple(normalized_shape), weight, eps)
 
 
 def allocate(input, normalized_shape, weight=None, eps=None, unit_offset=False):
@@ -120,6 +127,7 @@ operator = of_file(
     "rms_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, float? eps=None, "
     "bool unit_offset=False) -> Tensor",
     globals(),
+    nested=by_values("rms_norm", namesake, lambda input, shape, *_: len(shape)),
 )
 gradients = of_file(
     "rms_norm_backward(Tensor grad, Tensor input, SymInt[] normalized_shape, Tensor? weight, float? eps, "
@@ -147,7 +155,7 @@ def rms_norm(
     """
     are_tensors = type(input) in readers.PLAIN and type(weight) in readers.PLAIN_OR_NONE
     if not (are_tensors and readers.are_integers(normalized_shape) and (eps is None or type(eps) is float)):
-        if unit_offset is False and readers.are_overridden(input, weight):
+        if unit_offset is False and readers.are_overridden(input, weight, takes_nested=True):
             return functional.rms_norm(input, normalized_shape, weight, eps)
         read = readers.read("rms_norm", functional.rms_norm, input, normalized_shape, weight, eps)
         input, normalized_shape, weight, eps = read

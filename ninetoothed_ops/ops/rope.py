@@ -14,7 +14,7 @@ from ..kernels import (
     rope_partial as partial_kernels,
 )
 from ..registration import of_file
-from . import readers
+from . import readers, rope_nested
 from .checks import alike, check_supported
 from .layout import empty_elementwise
 
@@ -200,7 +200,11 @@ def gradients_of_tables(needed, grad, input, sin, cos, interleaved, rotary_dim, 
     )
 
 
-operator = of_file(f"rope(Tensor input, {OPTIONS}) -> Tensor", globals())
+def of_nested(input, sin, cos, interleaved=True, rotary_dim=None, interleaved_output=None):
+    return rope_nested.by_rows(operator, input, sin, cos, interleaved, rotary_dim, interleaved_output)
+
+
+operator = of_file(f"rope(Tensor input, {OPTIONS}) -> Tensor", globals(), nested=of_nested)
 gradient = of_file(f"rope_backward(Tensor grad, {OPTIONS}) -> Tensor", globals(), "_gradient")
 pair = of_file(f"rope_pair(Tensor query, Tensor key, {OPTIONS}) -> (Tensor, Tensor)", globals(), "_pair")
 

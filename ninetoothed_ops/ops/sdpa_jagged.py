@@ -15,11 +15,13 @@ import torch
 from ninetoothed.errors import ArgumentError
 from ninetoothed.runtime.jagged import JaggedParts
 
+from ..autocast import without_autocast
 from ..kernels import sdpa_backward_delta, sdpa_backward_key_value, sdpa_backward_query, sdpa_with_lse as kernels
 from ..kernels.attention import NO_MASK
 from ..registration import of_file
 from . import sdpa_with_lse
 from .checks import alike, check_product
+from .entries import places_of
 
 # The dimension of (batch, heads, rows, D) that is jagged.
 ROWS = 2
@@ -135,6 +137,39 @@ def launch_gradient(
     if needed[1] or needed[2]:
         columns.clear(*grads[1:])
         sdpa_backward_key_value.make(jagged_dim=ROWS)(*given, *by_column[2:], *options)
+
+
+def setup_context_gradient(ctx, inputs, output):
+    *tensors, _, _, _, _, ctx.is_causal, ctx.scale, _ = inputs
+    ctx.save_for_backward(*tensors)
+    ctx.set_materialize_grads(False)
+
+
+def backward_gradient(ctx, *grads):
+    """Differentiate attention in PyTorch's operations, with a score for each row and each column of all entries."""
+    query, key, value, offsets, lengths, key_offsets, key_lengths, grad = ctx.saved_tensors
+    rows = places_of(offsets, lengths, query.shape[1])
+    columns = places_of(*((offsets, lengths) if key_offsets is None else (key_offsets, key_lengths)), key.shape[1])
+    seen = (rows.entry[:, None] == columns.entry) & rows.is_inside[:, None] & columns.is_inside
+    seen = seen & (rows.position[:, None] >= columns.position) if ctx.is_causal else seen
+    group = query.shape[0] // key.shape[0]
+
+    def attention(query, key, value):
+        key, value = (each.repeat_interleave(group, 0) for each in (key, value))
+        scores = (query @ key.transpose(1, 2) * ctx.scale).masked_fill(~seen, torch.finfo(query.dtype).min)
+        return (scores.softmax(-1) * seen) @ value
+
+    def gradients(query, key, value, grad):
+        found = torch.func.vjp(attention, query, key, value)[1](grad)
+        return tuple(each for each, given in zip(found, grads) if given is not None)
+
+    given = tuple(each for each in grads if each is not None)
+    if not given:
+        return (None,) * 15
+    with without_autocast(grad.device.type):
+        to_query, to_key, to_value, to_grad = torch.func.vjp(gradients, query, key, value, grad)[1](given)
+
+    return to_query, to_key, to_value, *(None,) * 4, to_grad, *(None,) * 7
 
 
 def _not_read(query: torch.Tensor, rows: Entries, columns: Entries) -> tuple[torch.Tensor, torch.Tensor]:

@@ -9,10 +9,11 @@ import torch
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
-from ninetoothed.errors import ArgumentError, UnsupportedError
+from ninetoothed.errors import UnsupportedError
 from ninetoothed.runtime import private
 from ninetoothed.runtime.jagged import JaggedParts
 
+from ..nested import longest_of
 from . import sdpa_jagged, sdpa_with_lse
 from .checks import FLOATS
 from .sdpa_jagged import ROWS
@@ -91,10 +92,10 @@ class _Entries:
 
     @classmethod
     def of(cls, query: JaggedParts, key: JaggedParts, is_causal: bool, scale: float) -> _Entries:
-        longest = _longest(query)
+        longest = longest_of("sdpa", query)
         is_self = query.shares_entries(key)
         others = (None, None) if is_self else (key.offsets, key.lengths)
-        options = longest, longest if is_self else _longest(key), is_causal, scale
+        options = longest, longest if is_self else longest_of("sdpa", key), is_causal, scale
         return cls((query.offsets, query.lengths, *others), options)
 
 
@@ -141,20 +142,3 @@ def _cast(values: torch.Tensor) -> torch.Tensor:
     if values.dtype is torch.float64 or not torch.is_autocast_enabled(device):
         return values
     return values.to(torch.get_autocast_dtype(device))
-
-
-def _longest(parts: JaggedParts) -> int:
-    """Return the length of the longest entry, which is read where PyTorch does not know it.
-
-    In a graph that is traced it cannot be read. It is no longer than all together: programs past an entry's end do
-    nothing.
-    """
-    if torch.compiler.is_compiling() and private.known_longest(parts.nested) is None:
-        return parts.values.shape[parts.dim - 1]
-    longest = parts.find_longest()
-    if longest is None:
-        raise ArgumentError(
-            "ninetoothed::sdpa is given a nested tensor of which the longest entry is not known, and a CUDA graph is "
-            "being captured; call it once before, or give `max_seqlen` to `torch.nested.nested_tensor_from_jagged`"
-        )
-    return longest

@@ -5,9 +5,13 @@ And `softmax_backward(Tensor grad, Tensor output, int dim, ScalarType input_dtyp
 
 import torch
 
+from ninetoothed.runtime import private
+from ninetoothed.runtime.jagged import JaggedParts
+
 from ..kernels import long_rows, softmax as kernels, softmax_backward as gradient_kernels
+from ..nested import longest_of
 from ..registration import of_file
-from . import readers
+from . import readers, softmax_jagged
 from .checks import FLOATS, NUMBERS, alike, refuse
 from .layout import coalesce
 
@@ -92,8 +96,24 @@ def _gradient_of_output(grad_of_grad, grad, output, dim):
     return grad_of_grad * (grad - total(grad * output)) - grad * total(grad_of_grad * output)
 
 
+def of_nested(self, dim, dtype=None):
+    """Compute softmax of a nested tensor: along the jagged dimension by a kernel of its own, else on the values."""
+    ndim = self.dim()
+    along = dim + ndim if dim < 0 else dim
+    if not private.is_jagged(self) or not 0 < along < ndim:
+        return torch.softmax(self, dim, dtype)
+    parts = JaggedParts.of(self)
+    if along != parts.dim:
+        return parts.nest(operator(parts.values, along - 1, dtype))
+    entries = parts.offsets, parts.lengths, longest_of("softmax", parts)
+    return parts.nest(softmax_jagged.operator(parts.values, *entries, along - 1, dtype))
+
+
 operator = of_file(
-    "softmax(Tensor self, int dim, ScalarType? dtype=None) -> Tensor", globals(), autocast={"cuda": torch.float32}.get
+    "softmax(Tensor self, int dim, ScalarType? dtype=None) -> Tensor",
+    globals(),
+    autocast={"cuda": torch.float32}.get,
+    nested=of_nested,
 )
 gradient = of_file(
     "softmax_backward(Tensor grad, Tensor output, int dim, ScalarType input_dtype) -> Tensor", globals(), "_gradient"

@@ -71,7 +71,7 @@ def _roots(dtype):
     def r(*shape):
         return torch.randn(shape, generator=generator, dtype=torch.float64).to(DEVICE, dtype)
 
-    slots = torch.tensor([1, 3], device=DEVICE)
+    slots, offsets = torch.tensor([1, 3], device=DEVICE), torch.tensor([0, 1, 3], device=DEVICE)
     yield "activation", (r(2, 3), "relu_squared")
     yield "add", (r(2, 3), r(3)), {"alpha": 2.5}
     yield "add_rms_norm", (r(2, 4), r(2, 4), r(4), 1e-3)
@@ -98,8 +98,10 @@ def _roots(dtype):
         "enable_gqa": True, "softcap": 3.0
     }  # fmt: skip
     yield "sdpa", (r(1, 1, 3, 4), r(1, 1, 3, 4), r(1, 1, 3, 4), None, 0.5)
+    yield "sdpa_jagged", (r(2, 3, 4), r(1, 3, 4), r(1, 3, 4), offsets, None, None, None, 2, 2, True, 0.5)
     yield "silu", (r(2, 3),)
     yield "softmax", (r(2, 3), 1)
+    yield "softmax_jagged", (r(2, 3), offsets, None, 2, 1)
     yield "swiglu", (r(2, 3), r(2, 3))
 
 
