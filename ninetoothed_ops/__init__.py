@@ -1,7 +1,8 @@
 """Operators and modules for PyTorch, written in NineToothed.
 
-Importing this registers `torch.ops.ninetoothed.{add, addmm, bmm, conv2d, cross_entropy, gelu, layer_norm, linear, mm,
-rms_norm, rope, sdpa, silu, softmax}`. The functions of these names take the arguments of PyTorch's. `add_rms_norm`,
+Importing this registers `torch.ops.ninetoothed.{add, addmm, batch_norm, bmm, conv2d, cross_entropy, dropout,
+embedding, gelu, group_norm, kl_div, layer_norm, linear, mm, rms_norm, rope, sdpa, silu, softmax}`. The functions of
+these names take the arguments of PyTorch's. `add_rms_norm`,
 `gated`, `rope_into_cache` and `swiglu` are one launch each for what are several operators of PyTorch's, and
 `linear_cross_entropy` is a loss without logits. `register` makes an operator of a kernel of your own; `swap_modules`
 puts modules that run on the operators into a model, and `register_attention` lets models of transformers ask for our

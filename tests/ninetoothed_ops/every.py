@@ -76,11 +76,19 @@ def _roots(dtype):
     yield "add", (r(2, 3), r(3)), {"alpha": 2.5}
     yield "add_rms_norm", (r(2, 4), r(2, 4), r(4), 1e-3)
     yield "addmm", (r(3), r(2, 4), r(4, 3)), {"beta": 0.5, "alpha": 2.0}
+    yield "batch_norm", (r(3, 2, 4), r(2), r(2).abs(), r(2), r(2), 1e-3)
+    yield "batch_norm_training", (r(3, 2, 4), r(2), r(2), 1e-3)
     yield "bmm", (r(2, 1, 2), r(2, 2, 3))
     yield "conv2d", (r(1, 2, 4, 3), r(2, 1, 3, 2), r(2), [2, 1], [1, 1], [1, 1], 2)
+    yield "dropout", (r(2, 3), 0.0)
+    yield "dropout_of_seed", (r(2, 3), slots[0], 0.5)
+    yield "embedding", (r(4, 3), slots)
     yield "gated", (r(2, 3), r(2, 3), "gelu_tanh")
     yield "gelu", (r(2, 3),)
+    yield "group_norm", (r(2, 4, 3), 2, r(4), r(4), 1e-3)
+    yield "jsd", (r(2, 3).log_softmax(-1), r(2, 3).log_softmax(-1), slots), {"beta": 0.3}
     yield "joint_linear", (r(2, 4), [r(3, 4), r(2, 4)], [r(3), r(2)])
+    yield "kl_div", (r(2, 3), r(2, 3).sigmoid())
     yield "layer_norm", (r(3, 4), [4], r(4), r(4), 1e-3)
     yield "linear", (r(2, 4), r(3, 4), r(3))
     yield "linear_rope_into_cache", (

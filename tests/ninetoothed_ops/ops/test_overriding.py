@@ -34,6 +34,12 @@ CALLS = {
         "values": r(1, 1, 3, 4),
     },
     "swiglu": {"gate": r(3, 4), "up": r(3, 4)},
+    "batch_norm": {"input": r(3, 4), "running_mean": r(4), "running_var": r(4).abs()},
+    "dropout": {"input": r(3, 4), "p": 1.0},
+    "embedding": {"input": torch.tensor([0, 2], device=DEVICE), "weight": r(3, 4)},
+    "group_norm": {"input": r(3, 4), "num_groups": 2},
+    "jsd": {"input": r(3, 4), "target": r(3, 4)},
+    "kl_div": {"input": r(3, 4), "target": r(3, 4).abs()},
 }
 # Of an operator that has no call here, the first sample.
 CALLS |= {
@@ -51,11 +57,25 @@ def add_rms_norm(input, residual, weight, eps):
 NAMESAKES = {
     **{name: function for name, function in SAME_NAMES.items() if name not in ("rope", "linear_cross_entropy")},
     "add_rms_norm": add_rms_norm,
+    "batch_norm": F.batch_norm,
+    "dropout": F.dropout,
+    "embedding": F.embedding,
+    "group_norm": F.group_norm,
+    "kl_div": F.kl_div,
     "gated": lambda gate, up, function: functions.FUNCTIONS[function](gate) * up,
 }
 # Functions that read their arguments in every call, by a glance or in full.
 READING = ("rope", "rope_into_cache", "addmm", "conv2d", "sdpa", "layer_norm", "rms_norm", "softmax")
-READING += ("cross_entropy", "linear_cross_entropy")
+READING += (
+    "cross_entropy",
+    "linear_cross_entropy",
+    "batch_norm",
+    "dropout",
+    "embedding",
+    "group_norm",
+    "jsd",
+    "kl_div",
+)
 PLACES = [(name, key) for name, call in CALLS.items() for key, value in call.items() if isinstance(value, torch.Tensor)]
 
 
