@@ -19,6 +19,8 @@ FEW_ROWS, FEW_ROWS_STAGES = 32, 3
 FEWEST_SHARED = 8
 # The fewest keys for which products overlap with exponentials within a program; a diagonal leaves out half of them.
 FEWEST_OVERLAPPED = 1024
+# The fewest keys for which long steps make up for a diagonal, with heads of 64.
+FEWEST_LONG = 2048
 # Bytes of spills that an overlapped kernel may have, by the widest heads of its kind: values that its tasks share,
 # which no loop reads, and of wide ones a few of an accumulator that takes 128 registers.
 MOST_SHARED = {128: 64, 256: 256}
@@ -150,7 +152,9 @@ def _fine_shapes(
             yield _Shape(rows, 64, 2, 4)
         yield _Shape(min(rows, 64), 64, 3)
     else:
-        yield _Shape(min(rows, 64), 64, 3) if pattern.is_masked else _Shape(min(rows, 64), 128, 2)
+        # What a diagonal costs is little beside many keys; a mask is loaded for each of them.
+        is_short = pattern.loads_scores or problem.extent(pattern.keys) < FEWEST_LONG
+        yield _Shape(min(rows, 64), 64, 3) if pattern.is_masked and is_short else _Shape(min(rows, 64), 128, 2)
 
 
 def _gradients(problem: TuningProblem, pattern: AttentionPattern, machine: Machine, width: int) -> Iterator[Schedule]:

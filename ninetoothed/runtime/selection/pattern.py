@@ -79,7 +79,7 @@ class AttentionPattern(Pattern):
     rows, keys: names of block sizes. query: the position of the parameter whose rows these are. scores: how many
     products have tiles of (rows, keys): more than one for gradients. accumulators: how many tiles (rows, width) are
     accumulated. has_row_vectors: whether a parameter has a number for each row. is_masked: whether scores are chosen
-    by a condition.
+    by a condition. loads_scores: whether there is a number in memory for each of them, as in a mask.
     """
 
     rows: str
@@ -90,6 +90,7 @@ class AttentionPattern(Pattern):
     accumulators: int
     has_row_vectors: bool
     is_masked: bool
+    loads_scores: bool
 
     @property
     def is_gradient(self) -> bool:
@@ -164,7 +165,8 @@ def _divisors(size: Expr) -> frozenset[str]:
 def _classified(work: Pattern, definition: KernelDefinition, program: ir.Program) -> Pattern:
     """Return the work of a program as a product or an attention, if it is one."""
     found = products(program)
-    reader = _Reader(replace(work, multiplies=bool(found)), definition, found)
+    loads = tuple(each for each in ir.walk(program.body) if isinstance(each, ir.Load))
+    reader = _Reader(replace(work, multiplies=bool(found)), definition, found, loads)
     patterns = itertools.chain(map(reader.product, found), map(reader.attention, found))
     return next(filter(None, patterns), reader.work)
 
@@ -176,6 +178,7 @@ class _Reader:
     work: Pattern
     definition: KernelDefinition
     products: tuple[Product, ...]
+    loads: tuple[ir.Load, ...]
 
     def product(self, found: Product) -> ProductPattern | None:
         """Return a product of two tiles of which a loop cuts the depth alone; None for any other."""
@@ -225,7 +228,12 @@ class _Reader:
             accumulators=len(sums),
             has_row_vectors=any(tile.shape == (as_expr(rows), const(1)) for tile in self.work.tiles),
             is_masked=any(map(_is_masked, self.products)),
+            loads_scores=any(self._cuts(load) == {rows, keys} for load in self.loads),
         )
+
+    def _cuts(self, load: ir.Load) -> set[str | None]:
+        """Return the block sizes that a loaded tile has."""
+        return {self.block([origin(size)]) for size in load.access.type.shape}
 
     def position(self, feed: Feed) -> int:
         """Return the position of the parameter that is loaded."""

@@ -98,25 +98,29 @@ def test_products_of_tiles_of_one_size_alone_are_recognised():
 
 
 @pytest.mark.parametrize(
-    "options, masking, is_causal, is_masked",
+    "options, masking, is_causal, is_short",
     (
         ({}, sdpa.NO_MASK, False, False),
-        ({}, sdpa.NO_MASK, True, True),
+        ({}, sdpa.NO_MASK, True, False),
         ({}, sdpa.BOOLEAN_MASK, False, True),
         ({}, sdpa.ADDITIVE_MASK, False, False),
         ({"is_eager": True}, sdpa.NO_MASK, False, False),
         ({"is_eager": True}, sdpa.BOOLEAN_MASK, False, True),
         ({"is_capped": True}, sdpa.NO_MASK, False, False),
         ({"has_sinks": True}, sdpa.NO_MASK, False, False),
-        ({"has_lengths": True}, sdpa.NO_MASK, False, True),
+        ({"has_lengths": True}, sdpa.NO_MASK, False, False),
     ),
 )
-def test_attention_takes_short_steps_where_scores_are_masked_and_no_flag_counts(options, masking, is_causal, is_masked):
+def test_attention_takes_short_steps_with_a_mask_and_no_flag_counts(options, masking, is_causal, is_short):
     x = tensor(4, 16, 4096, 64)
     mask = tensor(4, 16, 4096, 4096, dtype=torch.bool if masking == sdpa.BOOLEAN_MASK else x.dtype)
     more = [value for name, value in MORE.items() if name in options]
     best = chosen(sdpa.make(**options), x, x, x, mask, 0.1, x, masking, is_causal, *more)[0]
-    assert (*best.blocks.values(), best.num_stages) == ((64, 64, 3) if is_masked else (64, 128, 2))
+    assert (*best.blocks.values(), best.num_stages) == ((64, 64, 3) if is_short else (64, 128, 2))
+    few = [each[:, :, :1024] if each.ndim == 4 else each for each in (x, x, x, mask[..., :1024])]
+    best = chosen(sdpa.make(**options), *few, 0.1, few[0], masking, is_causal, *more)[0]
+    is_short |= is_causal or "has_lengths" in options
+    assert (*best.blocks.values(), best.num_stages) == ((64, 64, 3) if is_short else (64, 128, 2))
 
 
 def test_large_products_of_halves_take_large_tiles():
