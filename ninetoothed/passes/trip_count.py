@@ -10,8 +10,8 @@ cost are equal. Where all loads are TMA's, the loop becomes a branch:
     if j < tl.cdiv(n, 64):
 
 That takes even fewer registers. Loads by threads would get another layout in a branch. A loop that loads vectors beside
-TMA's tiles, as gradients of attention do, stays as it is: copies run on while threads load the vectors (up to .73 of the
-time on an H200; with whole tiles loaded by threads, as masks are, 1.02 to 1.05 of it).
+TMA's tiles, as gradients of attention do, stays as it is: copies run on while threads load the vectors (.73 of the time
+on an H200; with whole tiles loaded by threads, as masks are, 1.02 to 1.05 of it).
 """
 
 from __future__ import annotations
