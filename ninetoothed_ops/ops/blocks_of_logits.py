@@ -181,13 +181,17 @@ def loss_and_gradients(given: Operands, is_mean: bool, loss, outputs, needed) ->
     weight, flags = given.given()
     shares = spread_over(given.class_weight, spread, given.classes, flags)
     losses = given.rows.new_empty(given.rows.shape[0], dtype=loss.dtype)
-    total = total_of(given.target, given.class_weight, given.ignore_index, losses) if is_mean else None
-    slope = 1.0 if total is None else total.to(loss.dtype).reciprocal()
+    counted = given.target, given.class_weight, given.ignore_index, losses
+    total, slope = None, 1.0
     target, kernel = as_vector(given.target), block_kernels.make(kernels.chunk_of(given.classes))
     parts = given.parts_of_rows(BLOCK)
     weight_sum = Sum(of_weight, to_weight, len(parts))
     bias_sum = of_bias.new_zeros(of_bias.shape, dtype=loss.dtype)
     for part, logits in given.blocks_of_rows(parts):
+        if is_mean and total is None:
+            # Small launches, for which a GPU need not wait: it has the first product to compute.
+            total = total_of(*counted)
+            slope = total.to(loss.dtype).reciprocal()
         numbers = given.ignore_index, keep, spread, shares, softcap, z_loss
         kernel(slope, logits, target[part], weight, *numbers, losses[part], *flags)
         if to_rows:
@@ -198,4 +202,7 @@ def loss_and_gradients(given: Operands, is_mean: bool, loss, outputs, needed) ->
     weight_sum.finish()
     if to_bias:
         of_bias.copy_(bias_sum)
-    loss.copy_(losses.sum() if total is None else losses.sum() / total)
+    if is_mean:
+        loss.copy_(losses.sum() / (total_of(*counted) if total is None else total))
+    else:
+        loss.copy_(losses.sum())
