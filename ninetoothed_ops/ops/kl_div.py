@@ -46,6 +46,13 @@ def launch(output, self, target, reduction=_MEAN, *, log_target=False):
     output.copy_(losses.sum() / (self.numel() if reduction == _MEAN else 1))
 
 
+def setup_context(ctx, inputs, output, keyword_only_inputs):
+    self, target, reduction = inputs
+    ctx.options = reduction, keyword_only_inputs["log_target"]
+    # The gradient of the input does not depend on it.
+    ctx.save_for_backward(self if ctx.needs_input_grad[1] else target, target)
+
+
 def backward(ctx, grad):
     *needed, _ = ctx.needs_input_grad
     found = gradient(grad, *ctx.saved_tensors, *ctx.options, needed)
