@@ -182,7 +182,8 @@ def loss_and_gradients(given: Operands, is_mean: bool, loss, outputs, needed) ->
     shares = spread_over(given.class_weight, spread, given.classes, flags)
     losses = given.rows.new_empty(given.rows.shape[0], dtype=loss.dtype)
     counted = given.target, given.class_weight, given.ignore_index, losses
-    total, slope = None, 1.0
+    total: torch.Tensor | None = None
+    slope: torch.Tensor | float = 1.0
     target, kernel = as_vector(given.target), block_kernels.make(kernels.chunk_of(given.classes))
     parts = given.parts_of_rows(BLOCK)
     weight_sum = Sum(of_weight, to_weight, len(parts))
