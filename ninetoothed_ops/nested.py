@@ -10,13 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 
 from ninetoothed.errors import ArgumentError, UnsupportedError
 from ninetoothed.runtime import private
 from ninetoothed.runtime.jagged import JaggedParts
+from ninetoothed.runtime.private import FunctionSchema, OpOverload
+
+from .autograd import no_backward
+from .recording import Gradient, recorder_of_plain_calls
 
 # How many of the last dimensions an operator computes together, of its arguments.
 Whole = Callable[..., int]
@@ -74,6 +78,35 @@ def longest_of(name: str, parts: JaggedParts) -> int:
             "is being captured; call it once before, or give `max_seqlen` to `torch.nested.nested_tensor_from_jagged`"
         )
     return longest
+
+
+def itself_on_nested(operator: OpOverload, schema: FunctionSchema, gradient: Gradient, compute: Callable) -> Callable:
+    """Make the function of nested tensors of an operator whose own functions take them: `compute`, and its gradient."""
+    name = operator.name()
+    known = Gradient(lambda ctx, *grads: _raise(no_backward(name)), None) if gradient.is_missing else gradient
+    record = recorder_of_plain_calls(operator, schema, known, compute)
+
+    def nested(*args: Any, **kwargs: Any) -> Any:
+        if torch.compiler.is_compiling():
+            raise UnsupportedError(
+                f"{name} is given nested tensors where a graph is traced, which its functions cannot tell the shapes"
+                " of; give `register` a function of them, `nested=`, that calls operators on their values"
+            )
+        if not (torch.is_grad_enabled() and private.any_requires_grad(*args, **kwargs)):
+            return compute(*args, **kwargs)
+        if gradient.recorded is not None:
+            return gradient.recorded(*args, **kwargs)
+        if record is None:
+            raise UnsupportedError(
+                f"{name} takes lists of tensors, and has no gradient for nested ones; call it on values"
+            )
+        return record(args, kwargs)
+
+    return nested
+
+
+def _raise(error: Exception) -> NoReturn:
+    raise error
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,7 @@ from ninetoothed.runtime.private import FunctionSchema, OpOverload
 from .autocast import cast_first, cast_where_enabled, uncast
 from .autograd import in_reverse, no_backward, tensors_among
 from .direct import direct
-from .nested import refusing
+from .nested import itself_on_nested, refusing
 from .recording import Gradient
 from .schemas import check_parameters, parsed_schema, parted, written
 
@@ -88,7 +88,8 @@ def register(
     autocast: `autocast("cpu" or "cuda")` gives the type to which `torch.autocast` casts floating-point tensors, float64
         aside; None leaves them as they are.
     nested: computes the same of the operator's arguments where some are nested tensors, by operators that have
-        gradients.
+        gradients. Without it, `allocate`, `launch` and `backward` get the nested tensors themselves, as kernels with
+        `jagged_dim` take them; `torch.compile` cannot trace that.
     tags: PyTorch's.
 
     Raises `ArgumentError` for a schema that PyTorch cannot read, or that has no namespace, no tensor among its
@@ -107,7 +108,9 @@ def register(
     if recorded is not None:
         gradient = replace(gradient, recorded=uncast(recorded) if functions.written else recorded, is_missing=False)
     _implement(operator, parsed, functions, gradient, autocast)
-    _KERNELS[name].impl(operator, nested or refusing(name), _NESTED)
+    if nested is None:
+        nested = itself_on_nested(operator, parsed, gradient, functions.on_tensors)
+    _KERNELS[name].impl(operator, nested, _NESTED)
 
     return operator
 
@@ -126,6 +129,8 @@ def of_file(signature: str, names: Mapping[str, Any], suffix: str = "", **option
     given = {role: function for role, function in found.items() if function is not None} | options
     if "backward" in given:
         given.setdefault("setup_context", _keeping(schema))
+
+    given.setdefault("nested", refusing(schema.partition("(")[0]))
 
     operator = register(schema, replay=True, **given)
     functions = OPERATORS[operator.name()]
@@ -177,6 +182,12 @@ class Functions:
 
     def kernels(self) -> dict[str, Callable]:
         """Make the function that runs on real tensors, for each type of device."""
+        on_cuda = self._counting(self._of_operator(self.replayed)) if self.replay else self.on_tensors
+        return {"CPU": self.on_tensors, "CUDA": on_cuda}
+
+    @cached_property
+    def on_tensors(self) -> Callable:
+        """The function that allocates and launches, whatever the tensors are."""
         allocate, launch = self.allocate, self.launch
 
         @private.hidden_from_dynamo
@@ -185,9 +196,7 @@ class Functions:
             launch(output, *args, **kwargs)
             return output
 
-        on_cuda = self.replayed if self.replay else forward
-        of_devices = {"CPU": self._of_operator(forward), "CUDA": self._of_operator(on_cuda)}
-        return {device: self._counting(kernel) for device, kernel in of_devices.items()}
+        return self._counting(self._of_operator(forward))
 
     def _of_operator(self, function: Callable) -> Callable:
         """Make a function of the operator's arguments of one that gets them flattened."""

@@ -5,7 +5,10 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+import ninetoothed
+import ninetoothed.language as ntl
 import ninetoothed_ops as ours
+from ninetoothed import Tensor
 from ninetoothed.errors import ArgumentError, UnsupportedError
 from ninetoothed_ops import nested, registration
 from tests.conftest import DEVICE
@@ -300,3 +303,53 @@ def test_gradients_of_gradients_of_packed_rows(lengths):
 
     for function, given in ((attention, (query, key, value)), (normalised, (query,))):
         assert torch.autograd.gradcheck(function, given) and torch.autograd.gradgradcheck(function, given)
+
+
+ROWS = (Tensor(3, jagged_dim=1),)
+
+
+def centred(x, y):
+    y = x - ntl.sum(x, axis=0)[None, :] / x.shape[0]
+
+
+@pytest.fixture(scope="module")
+def centre():
+    return ninetoothed.make(lambda *tensors: tuple(t.tile(None, -1, 4) for t in tensors), centred, ROWS * 2)
+
+
+def registered(centre, name, **options):
+    return registration.register(
+        f"nested_test::{name}(Tensor x) -> Tensor",
+        lambda x: torch.empty_like(x),
+        lambda output, x: centre(x, output),
+        **options,
+    )
+
+
+def test_kernels_of_jagged_tensors_are_registered(centre):
+    """Its own gradient: what is centred has a gradient that is centred."""
+
+    def backward(ctx, grad):
+        output = torch.empty_like(grad)
+        centre(grad, output)
+        return output
+
+    operator = registered(centre, "centre", backward=backward)
+    torch.manual_seed(0)
+    for given in ({"lengths": (3, 9, 2), "gap": 2}, {"lengths": LENGTHS}):
+        _, x = ragged(None, 6, **given)
+        check(operator, lambda x: x - x.mean(0), [x])
+        with torch.inference_mode():
+            assert not operator(x).requires_grad
+    doubled = torch.compile(lambda x: 2 * operator(x + 0), backend="eager")
+    torch.testing.assert_close(doubled(x).values(), 2 * operator(x).values())
+    with pytest.raises(torch._dynamo.exc.Unsupported, match="give `register` a function of them, `nested=`"):
+        torch.compile(lambda x: operator(x), backend="eager", fullgraph=True)(x)
+
+
+def test_a_registered_kernel_without_a_gradient_says_so(centre):
+    operator = registered(centre, "centre_alone")
+    _, x = ragged(None, 6)
+    result = operator(x)
+    with pytest.raises(UnsupportedError, match="nested_test::centre_alone has no backward yet"):
+        result.values().sum().backward()
