@@ -17,6 +17,7 @@ from transformers.masking_utils import AttentionMaskInterface, eager_mask, sdpa_
 from ninetoothed.errors import UnsupportedError
 from ninetoothed.runtime.private import version_of
 
+from ..modules import packed
 from ..modules.attention import are_weights_asked_for
 from ..modules.caches import kept
 from ..ops.sdpa import operator as sdpa
@@ -127,6 +128,14 @@ def attend(
     if position_bias is not None:
         bias = position_bias[..., : key.shape[2]]
         attention_mask, is_causal, lengths = _biased(bias, attention_mask, is_causal, query, key), False, None
+
+    sequences = packed.find(query, key, attention_mask, is_causal, kwargs)
+    if sequences is not None:
+        if sequences.is_all and not dropout and softcap is None and s_aux is None:
+            within = is_causal or attention_mask is not None
+            return sequences.attend(query, key, value, within, scaling).transpose(1, 2).contiguous(), None
+        attention_mask = sequences.apart(attention_mask, length, is_causal)
+        is_causal, lengths = False, None
 
     options = {"scale": scaling, "enable_gqa": query.shape[1] != key.shape[1], "softcap": softcap}
     output = sdpa(query, key, value, attention_mask, dropout, is_causal, lengths, s_aux, **options)

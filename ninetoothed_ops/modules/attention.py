@@ -14,6 +14,7 @@ from ninetoothed.errors import UnsupportedError
 
 from ..autocast import autocast, without_autocast
 from ..ops.sdpa import operator as sdpa
+from . import packed
 from .caches import kept, projected_into, rotated_into
 from .joint import JointModule, project
 from .overrides import are_overridden
@@ -142,7 +143,11 @@ class NTAttention(Substitute, JointModule):
         lengths = _held(past_key_values, self.layer_idx) if query.shape[2] == 1 and attention_mask is not None else None
         if past_key_values is not None:
             key, value, lengths = kept(query, key, value, lengths, is_causal)
-        output = _attend(self, query, key, value, attention_mask, is_causal, lengths, is_eager)
+        sequences = None if is_paged else packed.find(query, key, attention_mask, is_causal, kwargs)
+        if sequences is None:
+            output = _attend(self, query, key, value, attention_mask, is_causal, lengths, is_eager)
+        else:
+            output = _attend_within(self, query, key, value, attention_mask, is_causal, is_eager, sequences)
         return self.o_proj(output.transpose(1, 2).reshape(*hidden_states.shape[:-1], -1)), None
 
 
@@ -196,6 +201,23 @@ def _held(cache: Any, layer: int) -> torch.Tensor | None:
     layers = getattr(cache, "layers", ())
     held = getattr(layers[layer], "cumulative_length", None) if layer < len(layers) else None
     return held if isinstance(held, torch.Tensor) and not getattr(layers[layer], "is_sliding", True) else None
+
+
+def _attend_within(
+    module: Any,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    mask: torch.Tensor | None,
+    is_causal: bool,
+    is_eager: bool,
+    sequences: packed.Packed,
+) -> torch.Tensor:
+    """Compute attention within each of packed sequences."""
+    if sequences.is_all and not (module.training and module.attention_dropout):
+        return sequences.attend(query, key, value, is_causal or mask is not None, module.scaling)
+    mask = sequences.apart(mask, query.shape[2], is_causal)
+    return _attend(module, query, key, value, mask, False, None, is_eager and mask.dtype is not torch.bool)
 
 
 def _attend(
