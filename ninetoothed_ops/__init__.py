@@ -19,7 +19,11 @@ if not hasattr(ninetoothed, "distribution"):  # which tells more
         " implementation's (`ninetoothed`): `pip uninstall ninetoothed`, and install `ninetoothed-torch` anew"
     )
 
-from . import modules, ops
+from . import (
+    batching,  # noqa: F401 - registers a rule for each operator, of which modules and ops have all
+    modules,
+    ops,
+)
 from .integrations import register_attention
 from .modules import *  # noqa: F403
 from .ops import *  # noqa: F403

@@ -221,6 +221,16 @@ class Functions:
         return count
 
 
+def batch_by(name: str, rule: Callable) -> None:
+    """Let a rule `(info, in_dims, *args, **kwargs)` of `torch.library.register_vmap` batch a registered operator."""
+    torch.library.register_vmap(_overload(name), rule, lib=_KERNELS[name])
+
+
+def compose_batches(name: str, compute: Callable) -> None:
+    """Let others that are batched compute what an operator does, of the same arguments, under `torch.vmap`."""
+    _KERNELS[name].impl(_overload(name), compute, "FuncTorchBatched")
+
+
 def _implement(
     operator: OpOverload,
     schema: FunctionSchema,

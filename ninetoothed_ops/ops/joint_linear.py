@@ -13,6 +13,7 @@ from collections.abc import Iterator
 import torch
 
 from ninetoothed.errors import ArgumentError
+from ninetoothed.runtime import private
 
 from ..registration import of_file
 from .adjacent import are_adjacent, concatenated
@@ -33,6 +34,8 @@ def flatten(input, weights, biases):
             f"{len(weights)} weights and {len(biases)} biases"
         )
     count, held = len(weights), []
+    if private.has_transforms():  # Wrapped tensors lie nowhere.
+        return input, count, False, *weights, *biases
     for tensor in (*weights, *biases):
         if type(tensor) not in _WITH_MEMORY:
             return input, count, False, *weights, *biases

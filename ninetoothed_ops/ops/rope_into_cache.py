@@ -98,7 +98,11 @@ def recorded(query, key, value, sin, cos, slots, keys, values, interleaved=False
     # A copy, as whoever counts the slots counts on before the gradients are computed.
     places = slots.to(torch.int64, copy=True).expand(key.shape[:2])
     for cache, states in ((keys, key), (values, value)):
-        cache.scatter_(2, places[:, None, :, None].expand(*cache.shape[:2], -1, cache.shape[3]), states.transpose(1, 2))
+        index = places[:, None, :, None].expand(*cache.shape[:2], -1, cache.shape[3])
+        if has_transforms():  # PyTorch has no rule by which vmap batches the other.
+            cache.copy_(cache.scatter(2, index, states.transpose(1, 2)))
+        else:
+            cache.scatter_(2, index, states.transpose(1, 2))
 
     return query
 

@@ -78,11 +78,11 @@ def launch(
 
 
 def _sum_sinks(sinks_grad, sinks, lse, delta):
-    """Sum up -weight * delta over the rows of each head, the weight that of its sink."""
-    scores = sinks[:, None, None].to(lse.dtype)
+    """Sum up -weight * delta over the rows of each sink, the weight that of the sink."""
+    scores = sinks[..., None, None].to(lse.dtype)
     scores = scores - lse[1] if len(lse) == 2 else scores
     weights = torch.exp2(scores * LOG2E - lse[0])
-    sinks_grad.copy_((weights * delta).sum((0, 2, 3)).neg())
+    sinks_grad.copy_((weights * delta).sum((2, 3)).neg().sum_to_size(sinks.shape))
 
 
 # What is not needed is one element of no meaning (calls that give empty tensors are not replayed).

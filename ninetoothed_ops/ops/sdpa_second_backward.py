@@ -80,7 +80,7 @@ def attention(query, key, value, mask=None, sinks=None, *, factors=1.0, lengths,
         sees = (scores != -torch.inf).any(-1, keepdim=True)
         weights = torch.softmax(scores.masked_fill(~sees, 0.0), -1) * sees
     else:
-        column = sinks.to(computed)[:, None, None].expand(*scores.shape[:-1], 1)
+        column = sinks.to(computed)[..., None, None].expand(*scores.shape[:-1], 1)
         weights = torch.softmax(torch.cat((scores, column), -1), -1)[..., :-1]
 
     return ((weights * factors) @ value).to(dtype)

@@ -2,8 +2,8 @@
 
 `torch.ops.ninetoothed.sdpa` calls it, on tensors of four dimensions, where a gradient will be needed or weights are
 dropped: (batch, heads, length, D), keys and values of as many heads, which may be fewer than the queries' and divide
-them. `mask`: (batch or 1, heads or 1, queries, keys); `lengths`: (batch,); `sinks`: (heads,); `seed`: an integer of no
-dimensions, None where nothing is dropped.
+them. `mask`: (batch or 1, heads or 1, queries, keys); `lengths`: (batch,); `sinks`: (heads,) or (batch, heads); `seed`:
+an integer of no dimensions, None where nothing is dropped.
 """
 
 import torch
@@ -38,8 +38,8 @@ def scaled_above(query, scale) -> tuple[torch.Tensor, float]:
 
 
 def of_rows(sinks, output) -> torch.Tensor:
-    """View sinks, one for each head, as one for each row of an output of four dimensions."""
-    return sinks[:, None, None].expand(*output.shape[:-1], 1)
+    """View sinks, one for each head or for each of each entry, as one for each row of an output of four dimensions."""
+    return sinks[..., None, None].expand(*output.shape[:-1], 1)
 
 
 def allocate(query, key, value, mask, lengths, sinks, seed, dropout_p, is_causal, scale, safe, softcap):

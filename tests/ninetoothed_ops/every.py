@@ -64,6 +64,11 @@ def run(sample: Sample, args=None) -> list[torch.Tensor]:
     return floats([output, [args[i] for i in written]])
 
 
+def run_batched(sample: Sample, args, in_dims) -> list[torch.Tensor]:
+    """Call an operator under `torch.vmap`, and give what `run` gives, each with the batch first."""
+    return list(torch.vmap(lambda *args: tuple(run(sample, args)), tuple(in_dims), randomness="different")(*args))
+
+
 def _roots(dtype):
     """Calls of the operators that users know, with every tensor that they take, and of others that these lead to."""
     generator = torch.Generator().manual_seed(0)
