@@ -11,6 +11,7 @@ from ninetoothed.arrangement.evaluate import eval, subs
 from ninetoothed.arrangement.gradient import gradient_arrangement
 from ninetoothed.arrangement.symbol import Symbol, block_size
 from ninetoothed.arrangement.tensor import Tensor
+from ninetoothed.build import build, load
 from ninetoothed.dtypes import (
     bfloat16,
     float16,
@@ -38,6 +39,7 @@ from ninetoothed.errors import (
     FusionError,
     GradientError,
     HelperAssignmentWarning,
+    LoadError,
     LoopVariableWarning,
     LostGradientWarning,
     NineToothedError,
@@ -68,6 +70,7 @@ __all__ = [
     "GradientError",
     "HelperAssignmentWarning",
     "Kernel",
+    "LoadError",
     "LoopVariableWarning",
     "LostGradientWarning",
     "NineToothedError",
@@ -85,6 +88,7 @@ __all__ = [
     "arrange",
     "bfloat16",
     "block_size",
+    "build",
     "debugging",
     "dtype",
     "eval",
@@ -99,6 +103,7 @@ __all__ = [
     "int8",
     "jit",
     "language",
+    "load",
     "make",
     "subs",
     "tune",

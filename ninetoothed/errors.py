@@ -170,6 +170,10 @@ class ResourceError(CompilationError):
     """A configuration needs more of a GPU than it has: shared memory, threads or registers of one program."""
 
 
+class LoadError(NineToothedError, RuntimeError):
+    """What was built ahead of time cannot run here: files are missing or damaged, or it was built for other GPUs."""
+
+
 class ExecutionError(NineToothedError, RuntimeError):
     """An operation of a program failed while it ran on PyTorch tensors; the message names the programs and the line."""
 

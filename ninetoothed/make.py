@@ -228,7 +228,8 @@ def make(
     tune: choose by measuring at the first call of each class (as `ninetoothed.tune` does), not by a formula.
     verify: verify the kernel now, as `ninetoothed.verify` does without arguments. What is refuted is an error, what is
         not decided a warning.
-    caller, output_dir: for compiling ahead of time, which is not offered yet.
+    caller, output_dir: with `caller="cuda"` the kernel is built ahead of time into this folder, too, as
+        `ninetoothed.build` does it for tensors whose `dtype` is given.
 
     Raises `ArrangementError` (a `ValueError`) where the arrangement is wrong or does not fit the application, and
     `ApplicationError` (a `SyntaxError`) for what no call could mend in the application;
@@ -246,10 +247,10 @@ def make(
     >>> y[99]
     tensor(198.)
     """
-    if not (isinstance(caller, str) and caller == "torch" and output_dir is None):
+    if not isinstance(caller, str) or (caller, output_dir is None) not in (("torch", True), ("cuda", False)):
         raise UnsupportedError(
-            "compiling ahead of time (`caller` other than 'torch', or `output_dir`) is not offered yet; call the"
-            " kernel instead"
+            f"`make` is given caller={caller!r} and output_dir={output_dir!r}; a kernel is built ahead of time by"
+            " caller='cuda' with the folder to build into, and called from Python by caller='torch' without one"
         )
     options = KernelOptions(kernel_name, num_warps, num_stages, max_num_configs, tune)
     arranged, given = run_arrangement(arrangement, application, tensors)
@@ -265,6 +266,10 @@ def make(
         from ninetoothed.verification.claims import demand  # needs PyTorch, which takes long to import
 
         demand(kernel)
+    if caller == "cuda":
+        from ninetoothed.ahead_of_time.builder import build_kernel
+
+        build_kernel(definition, output_dir)
     return kernel
 
 

@@ -8,13 +8,11 @@ from typing import Any
 
 from ninetoothed.errors import NotOfferedError, NotOfferedImportError
 
-_LATER = "is not offered by this version"
 _TEXT = "is a module of the original's code generator: `kernel.source(...)` shows what is emitted"
 # By the module: what is said of it.
 MODULES = {
-    "aot": f"(compiling ahead of time) {_LATER}",
+    "aot": 'is a module of the original: `ninetoothed.build` compiles ahead of time, `make(..., caller="cuda")` too',
     "auto_tuner": "is a module of the original: `ninetoothed.tune(kernel, ...)` and `make(..., tune=True)` measure",
-    "build": f"(compiling ahead of time) {_LATER}",
     "compiler": _TEXT,
     "cse": _TEXT,
     "cudaifier": _TEXT,
@@ -26,7 +24,7 @@ MODULES = {
     "utils": "is a module of the original: options of `make` and `jit` have their defaults here",
 }
 # Functions here, and modules of the original.
-_FUNCTIONS = ("eval", "jit")
+_FUNCTIONS = ("build", "eval", "jit")
 
 
 def error(name: str) -> NotOfferedError | None:

@@ -18,7 +18,7 @@ from ninetoothed.arrangement.symbol import leaves_of
 from ninetoothed.arrangement.tiling import Tiling, cut_alike
 from ninetoothed.definition import KernelDefinition
 from ninetoothed.errors import SizeError
-from ninetoothed.expr import const
+from ninetoothed.expr import Expr, const
 from ninetoothed.expr.sizes import evaluate
 
 if TYPE_CHECKING:
@@ -39,6 +39,21 @@ def check_agreement(plan: SpecialisationPlan, values: Mapping[str, int]) -> None
     for (name, own), (other, others) in itertools.combinations(cuts, 2):
         for a, b in _unequal(own, others):
             raise _disagreement(plan.definition, (name, a), (other, b))
+
+
+def agreed(plan: SpecialisationPlan, values: Mapping[str, int]) -> tuple[tuple[Expr, Expr], ...]:
+    """Return pairs of formulas whose equality lets other calls pass, as that of a call that passes does.
+
+    Blocks that are sizes of a call, and 1 in this one, must be 1 in others.
+    """
+    fixed = {name: value for name, value in values.items() if name not in plan.definition.meta_symbols}
+    cuts = [_cuts(tilings, values, fixed) for _, tilings in plan.outermost]
+    whole = (each.block for _, tilings in plan.outermost for each in tilings if each.block.subs(fixed) == 1)
+    pairs = [(block, const(1)) for block in whole if not block.is_constant]
+    for own, others in itertools.combinations(cuts, 2):
+        met = (pairing for pairing in _pairings(own, others) if all(a.size == b.size for a, b in pairing))
+        pairs += [(a.formula.size, b.formula.size) for a, b in next(met)]
+    return tuple(pairs)
 
 
 def _unequal(own: Sequence[_Cut], others: Sequence[_Cut]) -> tuple[tuple[_Cut, _Cut], ...]:

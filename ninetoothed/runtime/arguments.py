@@ -309,12 +309,12 @@ def check_stored(definition: KernelDefinition, call: BoundCall, stored: frozense
     for parameter, value in zip(definition.parameters, call.arguments, strict=True):
         if parameter.name in stored and isinstance(value, torch.Tensor) and value.numel():
             shape, strides = tuple(value.shape), value.stride()
-            if _overlap(shape, strides):
+            if overlap(shape, strides):
                 what = f"is written to, and elements of the argument overlap (shape {shape}, strides {strides})"
                 raise problem(definition, parameter, what, "pass a tensor with memory of its own, say `.contiguous()`")
 
 
-def _overlap(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
+def overlap(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
     """Tell whether two elements share a place: along one dimension, or where steps along two are as far.
 
     Overlaps that take three dimensions at once are not looked for: views have none, only `as_strided` can make them.

@@ -60,6 +60,16 @@ class HostCall:
     integers: Mapping[str, int]
 
 
+@dataclass(frozen=True)
+class CompiledCall:
+    """A call that was compiled and not launched: its variant, and all that decided on it."""
+
+    plan: SpecialisationPlan
+    call: BoundCall
+    selection: Selection
+    variant: Variant
+
+
 class Launcher:
     """Launch one kernel, and remember what its calls led to. Copies and pickles start with nothing remembered.
 
@@ -170,6 +180,27 @@ class Launcher:
             with self._lock:
                 build = functools.partial(executable.traced, plan.definition)
                 return self._variants.best(plan, call, device, asked, build)[1]
+
+        return self._fitted(jagged.bind(self.definition, args, kwargs), run)
+
+    def compile(self, args: tuple, kwargs: dict[str, Any], gpu: machine.Machine) -> CompiledCall:
+        """Compile a call for a GPU that need not be there, and launch nothing. Addresses count, and no number is read.
+
+        Raises `UnsupportedError` for a kernel of jagged tensors.
+        """
+        if self.definition.is_jagged:
+            raise UnsupportedError(
+                f"kernel `{self.definition.name}` takes jagged tensors, and cannot be built ahead of time yet; call it"
+                " where it may be compiled"
+            )
+
+        def run(plan: SpecialisationPlan, call: BoundCall, device: torch.device) -> CompiledCall:
+            place = device if device.type == "cuda" else torch.device("cuda", 0)
+            with self._lock:
+                build = functools.partial(self._variants.get, plan.definition, compile=executable.compiled)
+                selection, variant = self._variants.best(plan, call, place, gpu, build)
+            arguments.check_stored(plan.definition, call, variant.stored)
+            return CompiledCall(plan, call, selection, variant)
 
         return self._fitted(jagged.bind(self.definition, args, kwargs), run)
 

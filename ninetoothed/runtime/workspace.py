@@ -108,9 +108,16 @@ def workspace_of(emitted: Emitted, integers: Mapping[str, int], device: torch.de
         sizes[each.is_zeroed] += -(-size // ALIGNMENT) * ALIGNMENT
     sources = [argument.source for argument in emitted.arguments]
     after = len(sources) - 1 - max(sources.index(each.name) for each in emitted.buffers)
+    return in_places((sizes[False], sizes[True]), tuple(places), after, device)
+
+
+def in_places(
+    sizes: tuple[int, int], places: tuple[tuple[bool, int], ...], after: int, device: torch.device
+) -> Workspace:
+    """Make the workspace of launches that take so many bytes, and so many of semaphores; see `Workspace`."""
     semaphores = _semaphores(device)
-    allocation = Allocation((sizes[False],), (1,), torch.uint8, semaphores.device)
-    return Workspace(allocation, sizes[True], tuple(places), after, semaphores)
+    allocation = Allocation((sizes[0],), (1,), torch.uint8, semaphores.device)
+    return Workspace(allocation, sizes[1], places, after, semaphores)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,1 @@
+"""Kernels ahead of time: compile calls, describe what was compiled, and print it in C."""

@@ -1,0 +1,1 @@
+"""Load what was built ahead of time: from the folder to launches, without Triton and without tracing."""

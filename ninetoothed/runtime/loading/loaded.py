@@ -1,0 +1,341 @@
+"""Call kernels that were built ahead of time.
+
+    built = ninetoothed.load("build")
+    built.add(x, y, z)
+
+A call like an earlier one goes the way of a compiled kernel's (`runtime.call_cache`, `runtime.fast_path`); a new one
+finds its variant among those that were built.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ninetoothed.built import folder
+from ninetoothed.built.description import BuiltVariant, as_written
+from ninetoothed.built.folder import BuiltFolder
+from ninetoothed.built.formula import evaluate
+from ninetoothed.errors import ArgumentError, ArgumentTypeError, LoadError, shortens_tracebacks
+from ninetoothed.runtime import workspace
+from ninetoothed.runtime.aliasing import are_shared, near
+from ninetoothed.runtime.arguments import is_read_by_host, overlap
+from ninetoothed.runtime.call_cache import CallCache
+from ninetoothed.runtime.compilation.descriptors import DescriptorTable
+from ninetoothed.runtime.fast_path import run
+from ninetoothed.runtime.launch_steps import Launch, LaunchPlan, Scalar, TensorAddress
+from ninetoothed.runtime.loading import driver, match
+from ninetoothed.runtime.loading.code import LoadedCode, loaded
+from ninetoothed.runtime.private import hidden_from_dynamo
+
+
+@dataclass(frozen=True)
+class Device:
+    """A GPU, and its driver."""
+
+    index: int
+    name: str
+    architecture: int
+    multiprocessors: int
+    shared_memory: int
+    driver: driver.Driver
+
+    def made_current(self) -> AbstractContextManager[None]:
+        """Make it the current GPU meanwhile, with its context."""
+        torch.cuda.mem_get_info(self.index)
+        return torch.cuda.device(self.index)
+
+
+def device_of(place: torch.device) -> Device:
+    """Describe the GPU that tensors are on. Raises `ArgumentError` for tensors that are on none."""
+    if place.type != "cuda":
+        raise ArgumentError(
+            f"kernels that were built ahead of time run on GPUs, and the tensors are on {place}; move them, or call"
+            " the kernel that `make` gives, which runs on the CPU, too"
+        )
+    index = torch.cuda.current_device() if place.index is None else place.index
+    found = torch.cuda.get_device_properties(index)
+    shared = getattr(found, "shared_memory_per_block_optin", 0) or 2**20
+    architecture = found.major * 10 + found.minor
+    return Device(index, found.name, architecture, found.multi_processor_count, shared, driver.driver())
+
+
+class BuiltKernel:
+    """A kernel that was built: call it with its tensors, and by keyword what chooses between configurations.
+
+    For several threads and GPUs: each GPU gets machine code of its own when it is first launched there.
+    """
+
+    def __init__(self, name: str, built: BuiltFolder):
+        self.__name__ = name
+        self._folder = built
+        self.variants = tuple(each for each in built.variants if each.kernel == name)
+        self._arguments = self.variants[0].arguments
+        self._count = len(self._arguments)
+        roles = (any(each.arguments[i].role == "constant" for each in self.variants) for i in range(self._count))
+        self._calls = CallCache(tuple(i for i, is_constant in enumerate(roles) if is_constant))
+        self._code: dict[tuple[int, str], LoadedCode] = {}
+        self._devices: dict[torch.device, Device] = {}
+        self._lock = threading.RLock()
+
+    @hidden_from_dynamo
+    def __call__(self, *args: Any, **kwargs: Any) -> None:
+        """Launch on the current stream of the tensors' device.
+
+        Raises `ArgumentError` for calls of a class that was not built, `LoadError` where it was not built for this GPU
+        or files are damaged. Nothing has been launched then.
+        """
+        if len(args) != self._count:
+            args, kwargs = self._complete(args, kwargs)
+        constants = tuple(kwargs.items())
+        for fast_path in self._calls.recent:
+            if fast_path(args, constants):
+                return
+        if not self._calls.again(args, constants):
+            self._new(args, constants)
+
+    @shortens_tracebacks
+    def _complete(self, args: tuple, kwargs: dict[str, Any]) -> tuple[tuple, dict[str, Any]]:
+        """Give each parameter its argument, and return what is left of the keywords."""
+        names = [each.name for each in self._arguments]
+        own = {each.name: each.value for each in self._arguments if each.optional}
+        given = {name: value for name, value in kwargs.items() if name in names}
+        order = names if len(args) + len(given) >= len(names) else [name for name in names if name not in own]
+        values = dict(zip(order, args, strict=False))
+        merged = {**own, **values, **given}
+        if len(args) > len(order) or values.keys() & given.keys() or merged.keys() != set(names):
+            raise ArgumentTypeError(
+                f"kernel `{self.__name__}` takes {', '.join(names)}; got {len(args)} by position"
+                f" and {', '.join(kwargs) or 'none'} by keyword; give each once"
+            )
+        rest = {name: value for name, value in kwargs.items() if name not in names}
+        return tuple(merged[name] for name in names), rest
+
+    @shortens_tracebacks
+    def _new(self, args: tuple, constants: tuple) -> None:
+        known = self._calls.find(args, constants)
+        if isinstance(known, LaunchPlan):
+            self._check_memory(args, known.separate)
+            self._calls.add_fast_path(args, constants, known)
+        else:
+            known = self._planned(args, dict(constants))
+            self._check_memory(args, known.separate)
+            self._calls.keep(args, constants, known)
+        run(known, args)
+
+    def _planned(self, arguments: tuple, kwargs: dict[str, Any]) -> LaunchPlan:
+        symbols = {name for each in self.variants for name in each.constants}
+        configured = {name for each in self.variants for name in each.parameters}
+        unknown = sorted(kwargs.keys() - configured - symbols)
+        if unknown:
+            known = ", ".join(sorted(configured | symbols)) or "none"
+            raise ArgumentTypeError(
+                f"kernel `{self.__name__}` has no keyword {', '.join(unknown)}; it was built with {known}"
+            )
+        place = next((each.device for each in arguments if isinstance(each, torch.Tensor) and each.ndim), None)
+        if place is None:
+            raise ArgumentTypeError(f"kernel `{self.__name__}` is called without a tensor that tells the GPU; pass one")
+        device = self._device(place)
+        values = match.measured(arguments)
+        parameters = {name: kwargs[name] for name in kwargs.keys() & configured}
+        constants = {name: kwargs[name] for name in kwargs.keys() & symbols}
+        variants = self._configured(self._runnable(device), parameters)
+        variant = match.chosen(variants, arguments, constants, place, values)
+        self._check_alone(variant, variants, arguments, constants, place, values)
+        _check_stored(variant, arguments)
+        return self._plan(variant, arguments, values, device, place)
+
+    def _device(self, place: torch.device) -> Device:
+        if place not in self._devices:
+            self._devices[place] = device_of(place)
+        return self._devices[place]
+
+    def _runnable(self, device: Device) -> tuple[BuiltVariant, ...]:
+        """Return the variants that a GPU can run: those of its own architecture, else of an older one of its family."""
+        own = [each for each in self.variants if each.architecture == device.architecture]
+        family = [
+            each
+            for each in self.variants
+            if each.architecture < 90
+            and each.architecture // 10 == device.architecture // 10
+            and each.architecture <= device.architecture
+        ]
+        found = tuple(each for each in own or family if each.shared <= device.shared_memory)
+        if not found:
+            built = ", ".join(sorted({f"{each.gpu} (sm_{each.architecture})" for each in self.variants}))
+            raise LoadError(
+                f"kernel `{self.__name__}` was built for {built}, and this is a {device.name}"
+                f" (sm_{device.architecture}); build it for this GPU, too"
+            )
+        return found
+
+    def _configured(self, variants: Sequence[BuiltVariant], parameters: Mapping[str, Any]) -> tuple[BuiltVariant, ...]:
+        wanted = {name: as_written(value) for name, value in parameters.items()}
+        found = tuple(
+            each for each in variants if all(each.parameters.get(name, None) == value for name, value in wanted.items())
+        )
+        if not found:
+            names = sorted(wanted)
+            built = [str({name: each.parameters.get(name) for name in names}) for each in variants]
+            raise ArgumentError(
+                f"kernel `{self.__name__}` was built with {', '.join(dict.fromkeys(built))}, and the call gives"
+                f" {wanted}; build it with that, too"
+            )
+        return found
+
+    def _check_alone(self, variant: BuiltVariant, variants: Sequence[BuiltVariant], *call: Any) -> None:
+        """Raise where the call does not say which of several configurations it means."""
+        arguments, constants, place, values = call
+        for parameters in dict.fromkeys(map(_key, variants)):
+            if parameters == _key(variant):
+                continue
+            others = [each for each in variants if _key(each) == parameters]
+            try:
+                other = match.chosen(others, arguments, constants, place, values)
+            except ArgumentError:
+                continue
+            names = [name for name, value in variant.parameters.items() if other.parameters.get(name) != value]
+            raise ArgumentTypeError(
+                f"kernel `{self.__name__}` was built in several configurations that this call fits; say which:"
+                f" {', '.join(f'{name}=...' for name in names)}"
+            )
+
+    def _plan(
+        self,
+        variant: BuiltVariant,
+        arguments: tuple,
+        values: Mapping[str, int],
+        device: Device,
+        place: torch.device,
+    ) -> LaunchPlan:
+        """Plan the launch of calls like this one."""
+        x, y, z = (evaluate(axis, values) for axis in variant.grid)
+        separate: Any = variant.separate
+        if not x * y * z:
+            return LaunchPlan(len(arguments), precision=variant.precision, device=device.index)
+        most = variant.most_programs(device.multiprocessors)
+        code = self._loaded(variant, device)
+        number = functools.partial(evaluate, values=values)
+        described = [each for each in variant.passed if each.role == "descriptor"]
+        table = None
+        if described:
+            shapes = (([*map(number, each.sizes)], [*map(number, each.strides)], [*each.block]) for each in described)
+            table = DescriptorTable(code.ready, tuple(shapes))
+        launch = Launch(
+            code,  # type: ignore[arg-type]
+            (min(x, most) if most else x, y, z),
+            tuple(_passed(variant, arguments, values, place)),
+            table,
+            _workspace(variant, values, place),
+        )
+        return LaunchPlan(
+            len(arguments), (launch,), precision=variant.precision, device=device.index, separate=separate
+        )
+
+    def _loaded(self, variant: BuiltVariant, device: Device) -> LoadedCode:
+        key = (device.index, variant.cubin)
+        with self._lock:
+            if key not in self._code:
+                content = self._folder.code(variant)
+                with device.made_current():
+                    self._code[key] = loaded(variant, content, device.driver)
+            return self._code[key]
+
+    def _check_memory(self, args: Sequence[Any], separate: tuple) -> None:
+        """Raise for an output that shares memory with another argument, unless that was proved to be harmless."""
+        pair: Any
+        for pair, distance in near(args, separate):
+            output, other = args[pair.output], args[pair.other]
+            is_alike = output.shape == other.shape and output.stride() == other.stride()
+            is_in_place = distance == 0 and output.itemsize == other.itemsize and is_alike
+            if not (is_in_place and pair.in_place) and are_shared(output, other):
+                first, second = (self._arguments[i].name for i in (pair.output, pair.other))
+                raise ArgumentError(
+                    f"kernel `{self.__name__}`: parameter `{first}` is written to, and shares memory with `{second}`;"
+                    " pass a tensor with memory of its own, say `.clone()`",
+                    (first, second),
+                )
+
+    def __repr__(self) -> str:
+        gpus = ", ".join(sorted({f"sm_{each.architecture}" for each in self.variants}))
+        return f"<built kernel {self.__name__}({', '.join(each.name for each in self._arguments)}) for {gpus}>"
+
+
+def _key(variant: BuiltVariant) -> tuple:
+    return tuple(sorted((name, repr(value)) for name, value in variant.parameters.items()))
+
+
+def _check_stored(variant: BuiltVariant, arguments: Sequence[Any]) -> None:
+    for built, value in zip(variant.arguments, arguments, strict=True):
+        if built.stored and value.numel() and overlap(tuple(value.shape), value.stride()):
+            raise ArgumentError(
+                f"kernel `{variant.kernel}`: parameter `{built.name}` is written to, and elements of the argument"
+                f" overlap (shape {tuple(value.shape)}, strides {value.stride()}); pass one with memory of its own",
+                (built.name,),
+            )
+
+
+def _passed(
+    variant: BuiltVariant, arguments: Sequence[Any], values: Mapping[str, int], place: torch.device
+) -> Iterator[Any]:
+    """Yield what is passed, less what workspaces and descriptors add, as `Launch` has it."""
+    rest = list(variant.passed)
+    while rest:
+        each = rest.pop(0)
+        match each.role:
+            case "pointer" | "descriptor":
+                yield TensorAddress(each.argument)
+                if each.role == "descriptor":
+                    del rest[: 2 * len(each.block)]
+            case "scalar":
+                yield Scalar(each.argument, is_read_by_host(arguments[each.argument], place))
+            case "integer":
+                yield evaluate(each.value, values)
+
+
+def _workspace(variant: BuiltVariant, values: Mapping[str, int], place: torch.device) -> workspace.Workspace | None:
+    """Return the workspace of a variant's launches."""
+    own = [i for i, each in enumerate(variant.passed) if each.role in ("workspace", "semaphores")]
+    if not own:
+        return None
+    places = tuple((variant.passed[i].role == "semaphores", evaluate(variant.passed[i].value, values)) for i in own)
+    after = sum(each.role != "null" for each in variant.passed[own[-1] + 1 :])
+    sizes = evaluate(variant.workspace, values), evaluate(variant.semaphores, values)
+    return workspace.in_places(sizes, places, after, place)
+
+
+class Loaded:
+    """The kernels of a folder, as attributes and by name."""
+
+    def __init__(self, built: BuiltFolder):
+        self.folder = built
+        self.kernels = {name: BuiltKernel(name, built) for name in dict.fromkeys(v.kernel for v in built.variants)}
+
+    def __getattr__(self, name: str) -> BuiltKernel:
+        try:
+            return self.__dict__["kernels"][name]
+        except KeyError:
+            raise AttributeError(
+                f"{self.folder.path} has no kernel {name!r}; it has {', '.join(self.kernels)}"
+            ) from None
+
+    def __getitem__(self, name: str) -> BuiltKernel:
+        return self.kernels[name]
+
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *self.kernels]
+
+    def __repr__(self) -> str:
+        return f"<built kernels {', '.join(self.kernels)} of {self.folder.path}>"
+
+
+def load(path: Any) -> Loaded:
+    """Load kernels that were built: read the manifest alone; machine code is loaded at the first launch of each."""
+    return Loaded(folder.load(Path(path)))

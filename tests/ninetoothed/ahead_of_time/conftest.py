@@ -1,0 +1,108 @@
+"""Folders that are built once for all tests of this folder, and a driver of CUDA that records launches."""
+
+import contextlib
+import pathlib
+import shutil
+import subprocess
+
+import pytest
+import torch
+
+import ninetoothed
+from ninetoothed import Tensor, block_size
+from ninetoothed.runtime import private
+from ninetoothed.runtime.loading import driver, loaded
+from ninetoothed_ops.kernels import mm
+
+HERE = pathlib.Path(__file__).parent
+STREAM = 0x77
+
+
+@pytest.fixture(scope="session")
+def library(tmp_path_factory):
+    """A libcuda.so.1 that records."""
+    pytest.importorskip("triton")
+    if shutil.which("cc") is None:
+        pytest.skip("needs a C compiler")
+    path = tmp_path_factory.mktemp("driver") / "libcuda.so.1"
+    subprocess.run(["cc", "-shared", "-fPIC", "-Wall", "-Werror", "-o", path, HERE / "libcuda.c"], check=True)
+    return path
+
+
+def scaled(dtype, BLOCK=256):
+    """z = x + alpha * y, of any size."""
+    block = block_size() if BLOCK is None else BLOCK
+
+    def arrangement(x, alpha, y, z):
+        return x.tile((block,)), alpha, y.tile((block,)), z.tile((block,))
+
+    def application(x, alpha, y, z):
+        z = x + alpha * y
+
+    return arrangement, application, (Tensor(1, dtype=dtype), Tensor(0), Tensor(1, dtype=dtype), Tensor(1, dtype=dtype))
+
+
+def vectors(size, dtype, step=1):
+    return tuple(torch.empty(size * step, dtype=dtype)[::step] for _ in range(3))
+
+
+def scaled_call(size, dtype, alpha=0.5, step=1):
+    x, y, z = vectors(size, dtype, step)
+    return x, alpha, y, z
+
+
+def scaled_calls(dtype, BLOCK=256):
+    dtype = getattr(torch, str(dtype))
+    return [scaled_call(4096, dtype), scaled_call(4095, dtype), scaled_call(1001, dtype, step=3)]
+
+
+def halves(*shape):
+    return torch.empty(shape, dtype=torch.float16)
+
+
+def product(m, n, k):
+    return halves(m, k), halves(k, n), halves(m, n)
+
+
+# Of TMA and a persistent grid; of a workspace with semaphores.
+PRODUCTS = (product(4096, 4096, 4096), product(64, 64, 16384))
+
+
+def matrices():
+    return mm.arrangement, mm.application, (Tensor(2), Tensor(2), Tensor(2))
+
+
+@pytest.fixture(scope="session")
+def scaled_folder(tmp_path_factory):
+    pytest.importorskip("triton")
+    path = tmp_path_factory.mktemp("scaled")
+    configs = [((dtype,), {}, {"num_warps": 4}) for dtype in (ninetoothed.float16, ninetoothed.float32)]
+    ninetoothed.build(scaled, configs, kernel_name="scaled", output_dir=path, gpus=("h200", "a100"), calls=scaled_calls)
+    return path
+
+
+@pytest.fixture(scope="session")
+def mm_folder(tmp_path_factory):
+    pytest.importorskip("triton")
+    path = tmp_path_factory.mktemp("mm")
+    ninetoothed.build(matrices, [((), {}, {})], kernel_name="mm", output_dir=path, gpus=("h200",), calls=PRODUCTS)
+    return path
+
+
+class _Device(loaded.Device):
+    def made_current(self):
+        return contextlib.nullcontext()
+
+
+@pytest.fixture
+def record(library, monkeypatch, tmp_path):
+    """Let the driver record into a file, and tensors on the CPU be on an H200; gives its lines."""
+    path = tmp_path / "record"
+    path.touch()
+    monkeypatch.setenv("NT_RECORD", str(path))
+    monkeypatch.setattr(private, "current_stream", lambda device: STREAM)
+    monkeypatch.setattr(private, "current_device", lambda: 0)
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
+    fake = driver.opened(str(library))
+    monkeypatch.setattr(loaded, "device_of", lambda place: _Device(0, "H200", 90, 132, 227 * 1024, fake))
+    return lambda: path.read_text().splitlines()

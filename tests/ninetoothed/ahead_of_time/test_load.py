@@ -1,0 +1,167 @@
+"""Kernels that were built, called from Python: what reaches the driver is what the runtime would launch."""
+
+import subprocess
+import sys
+
+import pytest
+import torch
+
+import ninetoothed
+from ninetoothed.errors import ArgumentError, ArgumentTypeError, LoadError
+from ninetoothed.runtime.loading import loaded
+from ninetoothed.runtime.selection import machine
+from tests.conftest import DEVICE
+from tests.ninetoothed.ahead_of_time import launches
+from tests.ninetoothed.ahead_of_time.conftest import (
+    PRODUCTS,
+    STREAM,
+    matrices,
+    product,
+    scaled,
+    scaled_call,
+    vectors,
+)
+
+pytestmark = pytest.mark.skipif(DEVICE != "cpu", reason="stands in for a GPU")
+
+
+def definition(premake, *args, **options):
+    return ninetoothed.make(*premake(*args), **options).definition
+
+
+def expect(monkeypatch, kernel, arguments):
+    line, parameters, widths = launches.launch(kernel, arguments, machine.H200, STREAM)
+    monkeypatch.setenv("NT_PARAMETERS", " ".join(map(str, widths)))
+    return f"{line} {' '.join(parameters)}"
+
+
+@pytest.mark.parametrize("dtype", (torch.float16, torch.float32))
+@pytest.mark.parametrize("size, step", ((4096, 1), (256, 1), (4095, 1), (17, 1), (1001, 3), (5, 2)))
+def test_launches_are_those_of_the_runtime(scaled_folder, record, monkeypatch, dtype, size, step):
+    built = ninetoothed.load(scaled_folder).scaled
+    kernel = definition(scaled, dtype, num_warps=4, kernel_name="scaled")
+    expected = []
+    for alpha in (0.5, -2.0, 1e300):  # a new variant, one found by its signature, a fast path
+        arguments = scaled_call(size, dtype, alpha, step)
+        given = (*arguments[:1], min(alpha, float("inf")) if alpha < 1e300 else float("inf"), *arguments[2:])
+        expected.append(expect(monkeypatch, kernel, given))
+        built(*arguments)
+    assert record() == expected
+
+
+def test_products_take_descriptors_and_as_many_programs_as_run_at_once(mm_folder, record, monkeypatch):
+    built, arguments = ninetoothed.load(mm_folder).mm, PRODUCTS[0]
+    variant = built.variants[0]
+    assert variant.most == 132 and [each.role for each in variant.passed].count("descriptor") == 3
+    line = expect(monkeypatch, definition(matrices, kernel_name="mm"), arguments)
+    for _ in range(3):
+        built(*arguments)
+    lines = record()
+    assert lines[0] == f"shared mm 8 {variant.shared}"
+    assert lines[1:] == [line] * 3 and " (132, 1, 1) " in line
+
+
+def test_a_workspace_is_that_of_the_runtime(mm_folder, record, monkeypatch):
+    arguments = PRODUCTS[1]
+    built = ninetoothed.load(mm_folder).mm
+    (variant,) = (each for each in built.variants if each.workspace != 0)
+    widths = [128 if each.role == "descriptor" else each.bits // 8 for each in variant.passed]
+    monkeypatch.setenv("NT_PARAMETERS", " ".join(map(str, widths)))
+    built(*arguments)
+    shared, line = record()
+    found = line.split(" ")[-len(widths) :]
+    places = {each.role: int.from_bytes(bytes.fromhex(text), "little") for each, text in zip(variant.passed, found)}
+    assert places["workspace"] and places["semaphores"] and places["workspace"] != places["semaphores"]
+    kernel = definition(matrices, kernel_name="mm")
+    head, expected, _ = launches.launch(
+        kernel, arguments, machine.H200, STREAM, (places["workspace"], places["semaphores"])
+    )
+    assert line == f"{head} {' '.join(expected)}"
+
+
+def test_nothing_is_launched_over_no_element(scaled_folder, record):
+    ninetoothed.load(scaled_folder).scaled(*scaled_call(0, torch.float32))
+    assert record() == []
+
+
+def test_calls_of_other_classes_are_refused_before_anything_is_launched(scaled_folder, record):
+    built = ninetoothed.load(scaled_folder).scaled
+    x, y, z = vectors(64, torch.float32)
+    for arguments, error, told in (
+        ((x, 1.0, y, z.half()), ArgumentError, "`z` was built as a tensor of float32"),
+        ((x, 1, y, z), ArgumentError, "`alpha` was built as a number of float32, and is 1"),
+        ((x, 1.0, y[None], z), ArgumentError, "`y` was built as a tensor of 1 dimensions"),
+        ((x, 1.0, y[:9], z), ArgumentError, r"it was built for y.shape\[0\] == x.shape\[0\]"),
+        ((x, 1.0, y), ArgumentTypeError, "takes x, alpha, y, z; got 3"),
+        ((x[:1].expand(64), 1.0, y, z[:1].expand(64)), ArgumentError, "`z` is written to, and elements"),
+        ((x[4:], 1.0, y[4:], x[:-4]), ArgumentError, "`z` is written to, and shares memory with `x`"),
+    ):
+        with pytest.raises(error, match=told):
+            built(*arguments)
+    with pytest.raises(ArgumentError, match="was built with .*dtype.*float16.*and the call gives.*float64"):
+        built(x, 1.0, y, z, dtype="float64")
+    with pytest.raises(ArgumentTypeError, match="has no keyword nonsense; it was built with BLOCK, dtype"):
+        built(x, 1.0, y, z, nonsense=1)
+    assert record() == []
+
+
+def test_in_place_where_that_was_proved(scaled_folder, record, monkeypatch):
+    monkeypatch.setenv("NT_PARAMETERS", "")
+    x, y, _ = vectors(64, torch.float32)
+    ninetoothed.load(scaled_folder).scaled(x, 1.0, y, x)
+    assert len(record()) == 1
+
+
+def test_other_sizes_get_the_nearest_variant_of_their_class(mm_folder, record, monkeypatch):
+    monkeypatch.setenv("NT_PARAMETERS", "")
+    ninetoothed.load(mm_folder).mm(*product(64, 128, 32768))
+    ninetoothed.load(mm_folder).mm(*product(2048, 2048, 2048))
+    split, whole = (line for line in record() if line.startswith("launch"))
+    assert " (132, 1, 1) " not in split
+    assert " (128, 1, 1) " in whole  # of 128 x 256 each
+    with pytest.raises(ArgumentError, match=r"mm.*input.shape\[1\] % 16 == 0"):
+        ninetoothed.load(mm_folder).mm(*product(64, 64, 100))
+
+
+def test_other_gpus_are_refused_by_name(mm_folder, scaled_folder, record, monkeypatch):
+    monkeypatch.setenv("NT_PARAMETERS", "")
+    like, made = loaded.device_of(None), []
+    for architecture in (80, 86, 100):
+        other = type(like)(0, "another GPU", architecture, 84, 99 * 1024, like.driver)
+        monkeypatch.setattr(loaded, "device_of", lambda place, other=other: other)
+        with pytest.raises(
+            LoadError, match=rf"`mm` was built for H200 \(sm_90\), and .* another GPU \(sm_{architecture}\)"
+        ):
+            ninetoothed.load(mm_folder).mm(*PRODUCTS[0])
+        if architecture < 90:  # the code for an A100 runs on other GPUs of its family
+            ninetoothed.load(scaled_folder).scaled(*scaled_call(64, torch.float32))
+            made.append(architecture)
+    assert len(record()) == len(made) == 2
+
+
+def test_a_driver_that_fails_says_its_version(scaled_folder, record, monkeypatch):
+    monkeypatch.setenv("NT_FAILS", "222")
+    with pytest.raises(LoadError, match="driver 12.8 could not load the machine code: it fails on purpose .error 222"):
+        ninetoothed.load(scaled_folder).scaled(*scaled_call(64, torch.float32))
+    assert record() == []
+
+
+def test_cpu_tensors_are_refused_by_name(scaled_folder):
+    with pytest.raises(ArgumentError, match="run on GPUs, and the tensors are on cpu"):
+        ninetoothed.load(scaled_folder).scaled(*scaled_call(64, torch.float32))
+
+
+def test_nothing_of_triton_is_imported_and_nothing_traced(scaled_folder):
+    script = f"""
+import sys, torch, ninetoothed
+from ninetoothed import frontend
+frontend.trace = None
+built = ninetoothed.load({str(scaled_folder)!r})
+x = torch.empty(64)
+try:
+    built.scaled(x, 1.0, x, torch.empty(64))
+except ninetoothed.ArgumentError as error:
+    assert "run on GPUs" in str(error)
+assert "triton" not in sys.modules, "triton was imported"
+"""
+    subprocess.run([sys.executable, "-c", script], check=True)
