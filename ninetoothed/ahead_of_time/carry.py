@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, TypeGuard
 
-from ninetoothed.ahead_of_time.guards import Places, guards_of
+from ninetoothed.ahead_of_time.guards import CallNames, guards_of
 from ninetoothed.backends.triton import KernelArgument
 from ninetoothed.built.description import BuiltArgument, BuiltVariant, Passed, Separate
 from ninetoothed.built.formula import Formula, written
@@ -59,10 +59,10 @@ class _Carrier:
         return self.variant.compiled
 
     @cached_property
-    def places(self) -> Places:
+    def places(self) -> CallNames:
         positions = self.plan.definition.positions
         described = frozenset(positions[each.source] for each in self.compiled.emitted.descriptors)
-        return Places(self.plan, self.call, self.selection, described)
+        return CallNames(self.plan, self.call, self.selection, described)
 
     def carried(self) -> CarriedVariant:
         metadata, emitted, gpu = self.compiled.kernel.metadata, self.compiled.emitted, self.compiled.gpu

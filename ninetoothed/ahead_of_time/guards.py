@@ -31,8 +31,8 @@ from ninetoothed.runtime.variants import Variant
 
 
 @dataclass(frozen=True, eq=False)
-class Places:
-    """Where the sizes and strides of a call are found, and the numbers of blocks and constexpr symbols.
+class CallNames:
+    """The names of a call: formulas of its sizes and strides, numbers of blocks and constexpr symbols.
 
     described: the positions of arguments behind descriptors, whose strides count along dimensions of one element, too.
     """
@@ -81,7 +81,7 @@ class Places:
         return formula_of(as_expr(e), self.names)
 
 
-def guards_of(places: Places, variant: Variant) -> tuple[Formula, ...]:
+def guards_of(places: CallNames, variant: Variant) -> tuple[Formula, ...]:
     """List what must hold of a call for which a variant is right; what always holds is left out."""
     parts = (_one_name(places), _facts(places, variant), _narrow(places, variant), _agreement(places, variant))
     found: dict[Formula, None] = dict.fromkeys(guard for part in parts for guard in part if not isinstance(guard, int))
@@ -94,7 +94,7 @@ def guards_of(places: Places, variant: Variant) -> tuple[Formula, ...]:
     return tuple(found)
 
 
-def _one_name(places: Places) -> Iterator[Formula]:
+def _one_name(places: CallNames) -> Iterator[Formula]:
     """Sizes that are numbers or formulas, and names that several dimensions share."""
     for i in places.tensors:
         for dim, (size, stride) in enumerate(places._dimensions(i)):
@@ -108,7 +108,7 @@ def _one_name(places: Places) -> Iterator[Formula]:
                 yield written("==", first, f"step_{i}_{dim}")
 
 
-def _facts(places: Places, variant: Variant) -> Iterator[Formula]:
+def _facts(places: CallNames, variant: Variant) -> Iterator[Formula]:
     """Yield what its specialisation knows of calls."""
     known = variant.selection.specialisation
     for name, value in known.known:
@@ -127,7 +127,7 @@ def _of_stride(name: Formula, guard: Formula) -> Formula:
     return guard
 
 
-def _narrow(places: Places, variant: Variant) -> Iterator[Formula]:
+def _narrow(places: CallNames, variant: Variant) -> Iterator[Formula]:
     """Yield that no offset, index or size of a tensor needs more than 32 bits; as `specialise` counts them."""
     for i, argument in enumerate(variant.selection.specialisation.arguments):
         rank = places.definition.parameters[i].source.ndim
@@ -140,7 +140,7 @@ def _narrow(places: Places, variant: Variant) -> Iterator[Formula]:
         yield written("<=", written("max", last, written("*", *sizes), *sizes, *steps), WIDE - 1)
 
 
-def _agreement(places: Places, variant: Variant) -> Iterator[Formula]:
+def _agreement(places: CallNames, variant: Variant) -> Iterator[Formula]:
     """Yield what is checked of each call: sizes that agree, and how high the grid may be."""
     plan, selection = places.plan, places.selection
     for requirement in variant.program.requirements:
@@ -159,7 +159,7 @@ def _agreement(places: Places, variant: Variant) -> Iterator[Formula]:
             yield written("<=", written("*", selection.schedule.parts, *sizes[:-1]), HIGHEST)
 
 
-def _condition(places: Places, condition: SizeCondition) -> Formula:
+def _condition(places: CallNames, condition: SizeCondition) -> Formula:
     size, wanted = places.of(condition.size), places.of(condition.wanted)
     if condition.rule == "fit":
         return written("==", size, wanted)
@@ -171,7 +171,7 @@ def _condition(places: Places, condition: SizeCondition) -> Formula:
     return written("<=", 0 if condition.rule == "pad" else 1, size)
 
 
-def _outermost(places: Places) -> list[tuple]:
+def _outermost(places: CallNames) -> list[tuple]:
     pairs = zip(places.definition.parameters, places.plan.roles, strict=True)
     return [
         parameter.outermost
@@ -180,7 +180,7 @@ def _outermost(places: Places) -> list[tuple]:
     ]
 
 
-def _same_shape(places: Places, shape: tuple, other: tuple) -> Iterator[Formula]:
+def _same_shape(places: CallNames, shape: tuple, other: tuple) -> Iterator[Formula]:
     """Yield that two outermost shapes are equal, once dimensions are dropped that are 1 in the sample."""
     if len(shape) == len(other) and places.selection.specialisation.shared_grid:
         yield from (written("==", places.of(a), places.of(b)) for a, b in zip(shape, other, strict=True))

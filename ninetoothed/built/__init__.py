@@ -1,1 +1,1 @@
-"""What is written of kernels that are built ahead of time: formulas, descriptions of variants, the folder."""
+"""The record of kernels that are built ahead of time: formulas, descriptions of variants, the folder."""
