@@ -171,7 +171,7 @@ class ResourceError(CompilationError):
 
 
 class LoadError(NineToothedError, RuntimeError):
-    """What was built ahead of time cannot run here: files are missing or damaged, or it was built for other GPUs."""
+    """Kernels that were built ahead of time cannot run here: files are missing or damaged, or they are for other GPUs."""
 
 
 class ExecutionError(NineToothedError, RuntimeError):
