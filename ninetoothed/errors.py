@@ -171,7 +171,7 @@ class ResourceError(CompilationError):
 
 
 class LoadError(NineToothedError, RuntimeError):
-    """Kernels that were built ahead of time cannot run here: files are missing or damaged, or they are for other GPUs."""
+    """Kernels that were built ahead of time cannot run here: files are missing or damaged, or for other GPUs."""
 
 
 class ExecutionError(NineToothedError, RuntimeError):
