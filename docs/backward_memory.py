@@ -29,6 +29,7 @@ which are read in the source of its release 0.8.0. A few numbers a row or a chan
 | --- | ---: | ---: | ---: |
 """
 FOOTER = """
+`gated_linear` is `down_proj(silu(gate) * up)`, the second half of a gated MLP.
 `linear_cross_entropy` keeps its operands, which a model holds, their gradients, and no logits; with `memory="least"`
 its operands and two numbers a row. Liger's keeps the gradients, too. Of `dropout` PyTorch keeps a mask, on a GPU of one
 byte an element.
@@ -40,7 +41,7 @@ and allocates what it returns; `linear_cross_entropy` owns its gradients, and sc
 """
 # What Liger's operators keep, in the same measure.
 LIGER = {"rms_norm": 2, "layer_norm": 2, "swiglu": 4, "gated": 4, "rope": 0, "softmax": 2, "cross_entropy": 2}
-LIGER |= {"group_norm": 2, "embedding": 0, "kl_div": 2, "jsd": 2}
+LIGER |= {"group_norm": 2, "embedding": 0, "kl_div": 2, "jsd": 2, "gated_linear": 6}
 ROWS, COLUMNS = 64, 256
 
 Function = Callable[..., torch.Tensor]
@@ -66,6 +67,7 @@ def calls() -> dict[str, tuple[Function, Function, tuple[Any, ...]]]:
     """Give for each name our function, PyTorch's and the inputs."""
     x, up, weight = half(ROWS, COLUMNS), half(ROWS, COLUMNS), nn.Parameter(torch.randn(COLUMNS).bfloat16())
     teacher = torch.rand(ROWS, COLUMNS).bfloat16()
+    matrix = nn.Parameter(torch.randn(COLUMNS, COLUMNS).bfloat16())
     bias, target = nn.Parameter(torch.zeros_like(weight)), torch.randint(COLUMNS, (ROWS,))
 
     def rope(x: torch.Tensor) -> torch.Tensor:
@@ -83,6 +85,11 @@ def calls() -> dict[str, tuple[Function, Function, tuple[Any, ...]]]:
         "`gated` by GELU": (
             lambda gate, up: ops.gated(gate, up, "gelu_tanh"),
             lambda gate, up: functional.gelu(gate, **tanh) * up,
+            (x, up),
+        ),
+        "`gated_linear` of SiLU": (
+            lambda gate, up: torch.ops.ninetoothed.gated_linear(gate, up, matrix, "silu"),
+            lambda gate, up: functional.linear(functional.silu(gate) * up, matrix),
             (x, up),
         ),
         "`silu`": (ops.silu, functional.silu, (x,)),
@@ -143,7 +150,8 @@ def kept(function: Function, inputs: tuple[Any, ...]) -> float:
 
     def pack(tensor: torch.Tensor) -> torch.Tensor:
         storage = tensor.untyped_storage()
-        is_input = not isinstance(tensor, nn.Parameter) and tensor.is_floating_point()
+        is_parameter = any(isinstance(each, nn.Parameter) for each in (tensor, tensor._base))
+        is_input = not is_parameter and tensor.is_floating_point()
         if is_input and storage.data_ptr() not in SHARED:
             sizes[storage.data_ptr()] = storage.nbytes()
         alive.append(tensor)  # so that no address is another's

@@ -27,6 +27,19 @@ SIZES = {
         "max_position_embeddings": 131072,
         "rope_parameters": {"rope_type": "default", "rope_theta": 500000.0},
     },
+    # The same, with one weight for the embedding and the head, as Llama 3.2 1B has it.
+    "1b-tied": {
+        "hidden_size": 2048,
+        "intermediate_size": 8192,
+        "num_hidden_layers": 16,
+        "num_attention_heads": 32,
+        "num_key_value_heads": 8,
+        "vocab_size": 128256,
+        "rms_norm_eps": 1e-5,
+        "max_position_embeddings": 131072,
+        "rope_parameters": {"rope_type": "default", "rope_theta": 500000.0},
+        "tie_word_embeddings": True,
+    },
     "tiny": {
         "hidden_size": 64,
         "intermediate_size": 96,
@@ -43,10 +56,12 @@ def build(size, device, dtype, **config):
     import transformers
 
     ids = {"bos_token_id": None, "eos_token_id": None, "pad_token_id": None}
-    config = transformers.LlamaConfig(**{**SIZES[size], **config}, **ids, tie_word_embeddings=False)
+    config = transformers.LlamaConfig(**{"tie_word_embeddings": False, **SIZES[size], **config, **ids})
     with torch.device("meta"):
         model = transformers.LlamaForCausalLM(config).to(dtype)
     model = model.to_empty(device=device)
+    if config.tie_word_embeddings:
+        model.tie_weights()
     generator = torch.Generator(device).manual_seed(0)
     with torch.no_grad():
         for name, parameter in model.named_parameters():

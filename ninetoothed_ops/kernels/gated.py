@@ -1,6 +1,7 @@
 """output = function(gate) * up, element by element, for a function of `functions`.
 
-And its gradients: gate_grad = grad * up * function'(gate), and up_grad = grad * function(gate).
+And its gradients: gate_grad = grad * up * function'(gate), and up_grad = grad * function(gate); with them, where it is
+needed again, the output.
 """
 
 import functools
@@ -50,5 +51,32 @@ def make_backward(name="gelu", ndim=1):
     tensors = tuple(Tensor(ndim) for _ in range(5))
 
     named = kernel_name("gated", name, "_backward")
+
+    return ninetoothed.make(arrange.blocks, application, tensors, kernel_name=named)
+
+
+@functools.cache
+def make_backward_with_output(name="silu", ndim=1):
+    """The kernel `(grad, gate, up, gate_grad, up_grad, output)` of a function, for tensors of `ndim` dimensions."""
+    function, gradient = FUNCTIONS[name]
+
+    def of_wide(gate, up):
+        return function(widen(gate)) * up
+
+    def of_stored(gate, up):
+        return ntl.cast(function(gate), gate.dtype) * widen(up)
+
+    product = of_stored if name in OF_STORED else of_wide
+
+    def application(grad, gate, up, gate_grad, up_grad, output):
+        wide, slope = widen(gate), widen(grad)
+
+        gate_grad = gradient(slope * widen(up), wide)
+        up_grad = slope * function(wide)
+        output = product(gate, up)
+
+    tensors = tuple(Tensor(ndim) for _ in range(6))
+
+    named = kernel_name("gated", name, "_backward_with_output")
 
     return ninetoothed.make(arrange.blocks, application, tensors, kernel_name=named)

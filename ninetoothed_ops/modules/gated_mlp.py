@@ -5,11 +5,12 @@ from typing import cast
 import torch
 from torch import nn
 
-from ninetoothed.runtime.private import has_global_hook, runs_forward_alone
+from ninetoothed.runtime.private import has_global_hook, has_transforms, runs_forward_alone
 
+from ..ops.gated_linear import operator as gated_linear
 from ..ops.linear_swiglu import operator as linear_swiglu
 from .activations import NTGELU, NTActivation, NTGELUTanh, NTQuickGELU, NTReLUSquared, NTSiLU, function_of
-from .joint import JointModule, joint_parameters, project
+from .joint import JointModule, joint_parameters, project, weight_alone
 from .overrides import are_overridden, are_recorded
 from .substitute import Substitute, is_outdated, kind_of, own_forward
 
@@ -41,7 +42,7 @@ class NTGatedMLP(Substitute, JointModule):
         if weights is not None:
             return self.down_proj(linear_swiglu(x, *weights))
         gate, up = project(self, x, NTGatedMLP.siblings)
-        return self.down_proj(gated(self.act_fn, gate, up))
+        return second_half(self.down_proj, self.act_fn, gate, up)
 
 
 class NTFusedGatedMLP(Substitute):
@@ -59,7 +60,7 @@ class NTFusedGatedMLP(Substitute):
         if is_outdated(self):
             return own_forward(self)(self, hidden_states)
         gate, up = self.gate_up_proj(hidden_states).chunk(2, dim=-1)
-        return self.down_proj(gated(self.activation_fn, gate, up))
+        return second_half(self.down_proj, self.activation_fn, gate, up)
 
 
 def _weights_alone(mlp: NTGatedMLP, x: torch.Tensor) -> list[nn.Parameter] | None:
@@ -87,6 +88,23 @@ def _function_of(activation: nn.Module) -> str | None:
         is_ours = kind in ACTIVATIONS
         function = function_of(cast(NTActivation, activation)) if is_ours else None
     return function if function is not None and runs_forward_alone(activation) and not has_global_hook() else None
+
+
+def second_half(down_proj: nn.Module, activation: nn.Module, gate: torch.Tensor, up: torch.Tensor) -> torch.Tensor:
+    """Compute `down_proj(activation(gate) * up)`; where a gradient of the weight is recorded, by gate and up alone."""
+    function = _function_of(activation)
+    weight = weight_alone(down_proj)
+    if (
+        function is not None
+        and weight is not None
+        and are_recorded(weight)
+        and type(gate) is type(up) is torch.Tensor
+        and gate.dtype == up.dtype
+        and not are_overridden(gate, up, weight)
+        and not has_transforms()
+    ):
+        return gated_linear(gate, up, weight, function)
+    return down_proj(gated(activation, gate, up))
 
 
 def gated(activation: nn.Module, gate: torch.Tensor, up: torch.Tensor) -> torch.Tensor:

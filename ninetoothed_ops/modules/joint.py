@@ -115,6 +115,12 @@ def _are_plain(layers: Sequence[Any]) -> bool:
     return count in (0, len(layers))
 
 
+def weight_alone(layer: Any) -> nn.Parameter | None:
+    """Give the weight of a layer where calling it multiplies by that and does nothing else."""
+    is_plain = _are_plain([layer]) and layer._parameters.get("bias") is None and not has_global_hook()
+    return layer._parameters["weight"] if is_plain else None
+
+
 def _layer(module: nn.Module, name: str) -> Any:
     # Several times as quick as the attribute.
     modules = module._modules

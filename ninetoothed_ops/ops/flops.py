@@ -65,6 +65,7 @@ FORMULAS: dict[str, Callable[..., int]] = {
         _product(input, weight[0]) * (1 + sum(rest[-1][:2]))
     ),
     "joint_linear": lambda input, weights, *_, **__: sum(_product(input, each[0]) for each in weights),
+    "gated_linear": lambda gate, _up, weight, *_, **__: _product(gate, weight[0]),
     "linear_swiglu": lambda input, gate, up, **_: _product(input, gate[0] + up[0]),
     "linear_rope_into_cache": lambda input, query, key, value, *_, **__: _product(input, query[0] + key[0] + value[0]),
     "sdpa": lambda query, key, value, *_, **__: _attention(query, key, query[-1] + value[-1]),

@@ -71,23 +71,23 @@ def backward_swiglu(ctx, grad):
     return _backward(ctx, grad, gradients_of_swiglu, activation.gradient_of_silu, operator_of_swiglu)
 
 
-def _are_alike(grad, gate, up) -> bool:
-    return grad.shape == gate.shape == up.shape and are_floats(grad, gate, up)
+def are_alike(*tensors) -> bool:
+    return all(each.shape == tensors[0].shape for each in tensors) and are_floats(*tensors)
 
 
-def _empty(gate, up):
+def empty_gradients(gate, up):
     return tuple(empty_elementwise((each,), each.shape, each.dtype, each.device) for each in (gate, up))
 
 
 def allocate_gradients(grad, gate, up, function):
     functions.check("gated_backward", function)
-    if not _are_alike(grad, gate, up):
+    if not are_alike(grad, gate, up):
         raise RuntimeError(
             "ninetoothed::gated_backward expects a grad, a gate and an up of floating types, one shape and one device, "
             f"but got {list(grad.shape)}, {list(gate.shape)} and {list(up.shape)}"
         )
 
-    return _empty(gate, up)
+    return empty_gradients(gate, up)
 
 
 def launch_gradients(outputs, grad, gate, up, function):
@@ -108,10 +108,10 @@ def backward_gradients(ctx, *grads):
 
 
 def allocate_gradients_of_swiglu(grad, gate, up):
-    if not _are_alike(grad, gate, up):
+    if not are_alike(grad, gate, up):
         refuse("swiglu_backward", namesake_of_gradients, grad, gate, up)
 
-    return _empty(gate, up)
+    return empty_gradients(gate, up)
 
 
 def launch_gradients_of_swiglu(outputs, grad, gate, up):

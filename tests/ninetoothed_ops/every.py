@@ -89,6 +89,7 @@ def _roots(dtype):
     yield "dropout_of_seed", (r(2, 3), slots[0], 0.5)
     yield "embedding", (r(4, 3), slots)
     yield "gated", (r(2, 3), r(2, 3), "gelu_tanh")
+    yield "gated_linear", (r(2, 3), r(2, 3), r(4, 3), "silu")
     yield "gelu", (r(2, 3),)
     yield "group_norm", (r(2, 4, 3), 2, r(4), r(4), 1e-3)
     yield "jsd", (r(2, 3).log_softmax(-1), r(2, 3).log_softmax(-1), slots), {"beta": 0.3}

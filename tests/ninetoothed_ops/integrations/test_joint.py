@@ -39,7 +39,7 @@ class Products(TorchDispatchMode):
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         self.names.add(func.name())
-        if func.name() == "ninetoothed::linear":
+        if func.name() in ("ninetoothed::linear", "ninetoothed::gated_linear"):
             self.count += 1
         joint = {"joint_linear": args[1:2], "linear_swiglu": (args[1:3],), "linear_rope_into_cache": (args[1:4],)}
         for weights in joint.get(func.name().removeprefix("ninetoothed::"), ()):

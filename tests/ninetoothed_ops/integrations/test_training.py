@@ -7,6 +7,7 @@ import torch
 from torch._dynamo.testing import CompileCounterWithBackend
 
 from ninetoothed_ops import swap_modules
+from tests.conftest import DEVICE
 from tests.ninetoothed_ops.recorder import Recorder
 
 OURS = {"linear", "mm", "rms_norm_backward", "rope_backward", "sdpa_backward"}
@@ -58,3 +59,22 @@ def test_compiled_whole(make, batch):
     assert losses(compiled, *batch(2, 6)) == pytest.approx(expected, rel=1e-4)
     names = {str(node.target).removesuffix(".default") for graph in counter.graphs for node in graph.graph.nodes}
     assert names >= {"ninetoothed.swiglu", "ninetoothed.add_rms_norm"}
+
+
+def test_a_gated_mlp_keeps_its_input_and_gate_and_up(make):
+    mlp = make("Llama", mlp_bias=False).model.layers[0].mlp.train()
+    states = torch.randn(2, 5, 64, device=DEVICE, requires_grad=True)
+    expected = torch.autograd.grad(mlp(states).square().sum(), (states, *mlp.parameters()))
+    swap_modules(mlp, join=True)
+    weights, kept = {each.data_ptr() for each in mlp.parameters()}, {}
+    with torch.autograd.graph.saved_tensors_hooks(
+        lambda each: kept.update({each.data_ptr(): each}) or each, lambda each: each
+    ):
+        found = mlp(states)
+    assert sorted(each.shape[-1] for place, each in kept.items() if place not in weights) == [
+        64,
+        *2 * [mlp.gate_proj.out_features],
+    ]
+    gradients = torch.autograd.grad(found.square().sum(), (states, *mlp.parameters()))
+    for one, other in zip(gradients, expected, strict=True):
+        assert (one - other).norm() <= 1e-5 * other.norm()
