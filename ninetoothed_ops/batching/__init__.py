@@ -34,6 +34,8 @@ RULES: dict[str, Rule] = {
     "embedding_backward": tables.embedding_gradient,
     "gated": elementwise.alike,
     "gated_backward": elementwise.alike,
+    "gated_backward_with_output": elementwise.alike,
+    "gated_linear": products.gated_linear,
     "gelu": elementwise.alike,
     "group_norm": channels.group_norm,
     "group_norm_backward": channels.group_norm_gradients,

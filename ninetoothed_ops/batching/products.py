@@ -4,6 +4,7 @@ import torch
 
 from ..ops.conv2d import operator as conv2d_operator
 from ..ops.gated import operator_of_swiglu as swiglu
+from ..ops.gated_linear import operator as gated_linear_operator, product_of
 from ..ops.joint_linear import operator as joint_linear_operator
 from ..ops.linear import operator as linear_operator
 from ..ops.linear_swiglu import operator as linear_swiglu_operator
@@ -79,6 +80,13 @@ def linear_swiglu(batch: Batch, input, gate, up):
     has_input, *of_weights = batch.flags
     layers = zip((gate, up), of_weights)
     return swiglu(*(of_layer(batch, input, each, None, has_input, has, False) for each, has in layers))
+
+
+def gated_linear(batch: Batch, gate, up, weight, function):
+    gate, up = batch.whole(0, gate), batch.whole(1, up)
+    if not batch.has(2):
+        return gated_linear_operator(gate, up, weight, function)
+    return of_layer(batch, product_of(gate, up, function), weight, None, True, True, False)
 
 
 def conv2d(

@@ -62,7 +62,7 @@ def backward(ctx, grad):
         else:
             of_gate, of_up = _gradients(inner, gate, up, ctx.function)
     if to_weight:
-        activated = _operator(gate, up, ctx.function) if activated is None else activated
+        activated = product_of(gate, up, ctx.function) if activated is None else activated
         of_weight = multiply(mm, rows_of(grad).t(), rows_of(activated), ctx.is_turned)
 
     return of_gate if to_gate else None, of_up if to_up else None, of_weight, None
@@ -86,7 +86,7 @@ def launch_with_output(outputs, grad, gate, up, function):
 
 def recorded_with_output(grad, gate, up, function):
     """Compute the same by operators that have gradients, for gradients of gradients."""
-    return *_gradients(grad, gate, up, function), _operator(gate, up, function)
+    return *_gradients(grad, gate, up, function), product_of(gate, up, function)
 
 
 def _check(name, function):
@@ -94,7 +94,8 @@ def _check(name, function):
         functions.check(name, function)
 
 
-def _operator(gate, up, function):
+def product_of(gate, up, function):
+    """Compute `function(gate) * up`."""
     return operator_of_swiglu(gate, up) if function == SILU else operator_of_others(gate, up, function)
 
 
