@@ -30,6 +30,7 @@ SHAPES = (
     (1, 64, 8, 8192, 128, False),
     (2, 16, 16, 2048, 256, True),
 )
+CLOCK = {"rounds": 5, "burst": 20.0}
 # Longer ones are not compared with float64, for which a GPU has no memory.
 LONGEST_COMPARED = 2048
 
@@ -71,12 +72,12 @@ def compare(shape, dtype, device="cuda"):
         if expected is not None:
             errors[peer] = [tasks.relative_error(*pair) for pair in zip(found, expected, strict=True)]
     with torch.no_grad():
-        times = measure.device_times(forward)
+        times = measure.device_times(forward, **CLOCK)
     work = tasks.load("sdpa").products(*given, is_causal=is_causal)
     case = f"({batch}, {heads}/{groups}, {length}, {depth}){' causal' if is_causal else ''}"
     results = []
     # A product for the scores and one for the result; in the backward two for the scores and theirs, and three beside.
-    parts = ("sdpa", times, work), ("sdpa backward", measure.device_times(backward), work * 5 // 2)
+    parts = ("sdpa", times, work), ("sdpa backward", measure.device_times(backward, **CLOCK), work * 5 // 2)
     for index, (op, milliseconds, operations) in enumerate(parts):
         rate = operations / (milliseconds.get(OURS, float("nan")) / 1e3) / 1e12
         found = {peer: error[index] for peer, error in errors.items()}
@@ -117,17 +118,17 @@ def row(result):
 
 def main(dtype, output=None, shapes=SHAPES, device="cuda"):
     """Print the sweep, and write it as JSON and as a picture; returns the exit status."""
+    peers, name, kind = (OURS, *BACKENDS), torch.cuda.get_device_name(), str(dtype).removeprefix("torch.")
+    stem = output or str(RESULTS / f"attention-{slug(name)}-{kind}")
     results = []
     for shape in tqdm(shapes, disable=None, leave=False):
         found = compare(shape, dtype, device)
         results += found
-        for each in found:  # A sweep that is cut off leaves what it measured.
+        save(f"{stem}.json", {"dtype": kind, "kernels": results})  # A sweep that is cut off leaves what it measured.
+        for each in found:
             tqdm.write("  ".join(row(each)))
-    peers = (OURS, *BACKENDS)
     headings = "operation", "case", *(f"{peer}, ms" for peer in peers), "ours / best", "TFLOP/s"
     print(table((*headings, *(f"{peer}, error" for peer in peers)), list(map(row, results))))
-    name, kind = torch.cuda.get_device_name(), str(dtype).removeprefix("torch.")
-    stem = output or str(RESULTS / f"attention-{slug(name)}-{kind}")
     figure = draw(results, pathlib.Path(f"{stem}.png"), f"{name}, {kind}, attention", "cudnn")
-    print(f"\nwritten to {save(f'{stem}.json', {'dtype': kind, 'kernels': results})} and {figure}")
+    print(f"\nwritten to {stem}.json and {figure}")
     return int(any(isinstance(result["errors"].get(OURS), str) for result in results))
