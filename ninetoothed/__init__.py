@@ -11,7 +11,7 @@ from ninetoothed.arrangement.evaluate import eval, subs
 from ninetoothed.arrangement.gradient import gradient_arrangement
 from ninetoothed.arrangement.symbol import Symbol, block_size
 from ninetoothed.arrangement.tensor import Tensor
-from ninetoothed.build import build, load
+from ninetoothed.build import build, load, recording
 from ninetoothed.dtypes import (
     bfloat16,
     float16,
@@ -105,6 +105,7 @@ __all__ = [
     "language",
     "load",
     "make",
+    "recording",
     "subs",
     "tune",
     "uint16",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,10 +12,11 @@ from ninetoothed.errors import shortens_tracebacks
 from ninetoothed.make import make
 
 if TYPE_CHECKING:
+    from ninetoothed.ahead_of_time.recording import Recording
     from ninetoothed.runtime.loading.loaded import Loaded
     from ninetoothed.runtime.selection.machine import Machine
 
-__all__ = ["build", "load"]
+__all__ = ["build", "load", "recording"]
 
 
 @shortens_tracebacks
@@ -62,3 +64,19 @@ def load(path: Any) -> Loaded:
     from ninetoothed.runtime.loading import loaded
 
     return loaded.load(path)
+
+
+@shortens_tracebacks
+def recording(path: Any, *, gpus: Iterable[str | Machine] | None = None) -> AbstractContextManager[Recording]:
+    """Build what is called in a `with` block into a folder, which `load(path).serve()` lets another process use.
+
+    path: the folder. gpus: as for `build`.
+
+    Calls count that are new to a kernel: those of kernels that ran before in this process do not, so record in a fresh
+    one. The calls run as they would; run what depends on the device on the GPU that is to be served. What cannot be
+    built is named by a line of the logger `ninetoothed`, and by `left_out` of what the block is given.
+    """
+    from ninetoothed.ahead_of_time import builder
+    from ninetoothed.ahead_of_time.recording import recording as recorded
+
+    return recorded(Path(path), builder.machines(gpus))

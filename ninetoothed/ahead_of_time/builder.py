@@ -143,8 +143,14 @@ def _time(selection: Selection, gpu: Machine) -> float:
     return float("inf") if estimate is None else estimate.time
 
 
-def write(path: Path, name: str, made: Sequence[CarriedVariant], told: Mapping[str, str] | None = None) -> BuiltFolder:
-    """Write a folder: equal machine code is one file, and equal variants are one."""
+def write(
+    path: Path,
+    name: str,
+    made: Sequence[CarriedVariant],
+    told: Mapping[str, str] | None = None,
+    in_c: bool = True,
+) -> BuiltFolder:
+    """Write a folder, with the kernels in C, too: equal machine code is one file, and equal variants are one."""
     files: dict[str, bytes] = {}
     variants: dict[str, BuiltVariant] = {}
     for each in made:
@@ -153,8 +159,9 @@ def write(path: Path, name: str, made: Sequence[CarriedVariant], told: Mapping[s
         variant = replace(each.variant, cubin=file)
         variants.setdefault(repr(replace(variant, schedule="")), variant)
     kept = tuple(variants.values())
-    header, source = c_source.written(name, kept, files)
-    files |= {f"{name}.h": header.encode(), f"{name}.c": source.encode()}
+    if in_c:
+        header, source = c_source.written(name, kept, files)
+        files |= {f"{name}.h": header.encode(), f"{name}.c": source.encode()}
     return folder.write(path, name, kept, files, {**versions(), **(told or {})})
 
 

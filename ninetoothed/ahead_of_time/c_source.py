@@ -110,16 +110,22 @@ class _Kernel:
 
     def _parameters(self, is_declared: bool = False) -> list[str]:
         """Print the parameters of functions: with users' names where they are declared."""
-        arguments = [each.name for each in self.arguments] if is_declared else self.names
+        names = [each.name for each in self.arguments] if is_declared else self.names
         more = {name: name for name in self.chosen_by} if is_declared else self.chosen_by
-        found = [(_c_type(each), name) for each, name in zip(self.arguments, arguments, strict=True)]
+        pairs = zip(self.arguments, names, strict=True)
+        found = [(_c_type(each), name) for each, name in pairs if not each.optional]
         found += [("int64_t ", more[name]) for name in self.symbols]
         found += [(_c_type_of(value), more[name]) for name, value in self.configured.items()]
         return [f"{kind}{_identifier(name)}" for kind, name in found]
 
     @property
     def _passed_on(self) -> str:
-        return ", ".join([*self.names, *self.chosen_by.values()])
+        return ", ".join(self._given())
+
+    def _given(self) -> list[str]:
+        """List the parameters: arguments less those that have a value of their own, then what chooses."""
+        names = [name for each, name in zip(self.arguments, self.names, strict=True) if not each.optional]
+        return [*names, *self.chosen_by.values()]
 
     def _signature(self, is_declared: bool = False) -> str:
         memory = ["void *workspace", "void *semaphores"] if self.has_workspace else []
@@ -149,7 +155,7 @@ class _Kernel:
 
     def _unused(self) -> list[str]:
         """Print that a function need not use its parameters."""
-        return [f"(void){name};" for name in (*self.names, *self.chosen_by.values())]
+        return [f"(void){name};" for name in self._given()]
 
     def _head(self) -> str:
         return ", ".join(self._parameters())
@@ -324,7 +330,7 @@ def _unless(number: int, condition: str, reason: str) -> str:
 
 def _class(argument: BuiltArgument, name: str) -> Iterator[tuple[str, str]]:
     """Yield the conditions of an argument's class, and how they are said."""
-    if argument.role == "absent":
+    if argument.role == "absent" or argument.optional:
         return
     if argument.role == "tensor":
         kind = f"NINETOOTHED_{str(argument.dtype).upper()}"

@@ -73,7 +73,7 @@ class BuiltVariant:
     grid: the programs along each axis; most: the most along the first for each multiprocessor, where fewer will do.
     workspace, semaphores: bytes that the caller provides, the latter zeros. separate: see `Separate`.
     precision: that of float32 products, where it matters. facts: how much is known of its calls; sample: the sizes of
-    the one that it was chosen for. schedule: as `explain` shows it.
+    the one that it was chosen for. schedule: as `explain` shows it. identity: that of its kernel, see `identity`.
     """
 
     kernel: str
@@ -98,6 +98,7 @@ class BuiltVariant:
     facts: int = 0
     sample: Mapping[str, int] = dataclasses.field(default_factory=dict)
     schedule: str = ""
+    identity: str = ""
 
     def most_programs(self, multiprocessors: int) -> int:
         """Return the most programs along the first axis on a GPU; 0 for any number."""

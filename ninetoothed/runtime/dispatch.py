@@ -28,6 +28,7 @@ from ninetoothed.runtime.fast_path import run
 from ninetoothed.runtime.gradients import warn_where_lost
 from ninetoothed.runtime.launch_plan import RECORDER
 from ninetoothed.runtime.launch_steps import LaunchPlan
+from ninetoothed.runtime.loading.served import served
 from ninetoothed.runtime.private import hidden_from_dynamo
 from ninetoothed.runtime.selection import machine, tuning
 from ninetoothed.runtime.specialise_plan import SpecialisationPlan
@@ -255,6 +256,10 @@ class Launcher:
     def _executable(self, plan: SpecialisationPlan, call: BoundCall, device: torch.device) -> LaunchPlan:
         """Make the plan of a checked call."""
         missing.tell_of_pytorch()
+        state = served()
+        state.observe(plan.definition, call.arguments, dict(call.constants))
+        if (built := state.plan(plan.definition, call, device)) is not None:
+            return built
         gpu = machine.current(device) if device.type == "cuda" else None
         if gpu is not None and tuning.is_asked_for(plan.definition):
             tuning.tune(plan, self._variants, call, device, gpu)

@@ -13,25 +13,26 @@ import functools
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from ninetoothed.built import folder
-from ninetoothed.built.description import BuiltVariant, as_written
+from ninetoothed.built.description import BuiltArgument, BuiltVariant, Separate, as_written
 from ninetoothed.built.folder import BuiltFolder
 from ninetoothed.built.formula import evaluate
 from ninetoothed.errors import ArgumentError, ArgumentTypeError, LoadError, shortens_tracebacks
+from ninetoothed.free_names import FreeName
 from ninetoothed.runtime import workspace
-from ninetoothed.runtime.aliasing import are_shared, near
+from ninetoothed.runtime.aliasing import check_memory
 from ninetoothed.runtime.arguments import is_read_by_host, overlap
 from ninetoothed.runtime.call_cache import CallCache
 from ninetoothed.runtime.compilation.descriptors import DescriptorTable
 from ninetoothed.runtime.fast_path import run
 from ninetoothed.runtime.launch_steps import Launch, LaunchPlan, Scalar, TensorAddress
-from ninetoothed.runtime.loading import driver, match
+from ninetoothed.runtime.loading import driver, match, served
 from ninetoothed.runtime.loading.code import LoadedCode, loaded
 from ninetoothed.runtime.private import hidden_from_dynamo
 
@@ -79,11 +80,21 @@ class BuiltKernel:
         self.variants = tuple(each for each in built.variants if each.kernel == name)
         self._arguments = self.variants[0].arguments
         self._count = len(self._arguments)
+        self.identity = self.variants[0].identity
         roles = (any(each.arguments[i].role == "constant" for each in self.variants) for i in range(self._count))
         self._calls = CallCache(tuple(i for i, is_constant in enumerate(roles) if is_constant))
         self._code: dict[tuple[int, str], LoadedCode] = {}
         self._devices: dict[torch.device, Device] = {}
         self._lock = threading.RLock()
+
+    @property
+    def name(self) -> str:
+        return self.__name__
+
+    @property
+    def parameters(self) -> tuple[BuiltArgument, ...]:
+        """The parameters, by whose names errors tell of arguments."""
+        return self._arguments
 
     @hidden_from_dynamo
     def __call__(self, *args: Any, **kwargs: Any) -> None:
@@ -122,11 +133,11 @@ class BuiltKernel:
     def _new(self, args: tuple, constants: tuple) -> None:
         known = self._calls.find(args, constants)
         if isinstance(known, LaunchPlan):
-            self._check_memory(args, known.separate)
+            check_memory(known.definition, args, known.separate)
             self._calls.add_fast_path(args, constants, known)
         else:
             known = self._planned(args, dict(constants))
-            self._check_memory(args, known.separate)
+            check_memory(known.definition, args, known.separate)
             self._calls.keep(args, constants, known)
         run(known, args)
 
@@ -142,15 +153,35 @@ class BuiltKernel:
         place = next((each.device for each in arguments if isinstance(each, torch.Tensor) and each.ndim), None)
         if place is None:
             raise ArgumentTypeError(f"kernel `{self.__name__}` is called without a tensor that tells the GPU; pass one")
-        device = self._device(place)
-        values = match.measured(arguments)
+        for own, each in zip(self._arguments, arguments, strict=True):
+            if isinstance(each, torch.Tensor) and each.device != place and not is_read_by_host(each, place):
+                raise ArgumentError(
+                    f"kernel `{self.__name__}`: `{own.name}` is on {each.device}, and another tensor is on {place};"
+                    " move them to one device",
+                    (own.name,),
+                )
         parameters = {name: kwargs[name] for name in kwargs.keys() & configured}
         constants = {name: kwargs[name] for name in kwargs.keys() & symbols}
-        variants = self._configured(self._runnable(device), parameters)
+        return self.plan(self, arguments, constants, (), place, parameters)
+
+    def plan(
+        self,
+        definition: Any,
+        arguments: tuple,
+        constants: Mapping[str, int],
+        free_names: tuple[FreeName, ...],
+        place: torch.device,
+        parameters: Mapping[str, Any] | None = None,
+    ) -> LaunchPlan:
+        """Plan a call of checked arguments on a GPU; errors name the parameters of `definition`."""
+        device, values = self._device(place), match.measured(arguments)
+        variants = self._configured(self._runnable(device), parameters or {})
         variant = match.chosen(variants, arguments, constants, place, values)
         self._check_alone(variant, variants, arguments, constants, place, values)
         _check_stored(variant, arguments)
-        return self._plan(variant, arguments, values, device, place)
+        return replace(
+            self._plan(variant, arguments, values, device, place), definition=definition, free_names=free_names
+        )
 
     def _device(self, place: torch.device) -> Device:
         if place not in self._devices:
@@ -217,7 +248,7 @@ class BuiltKernel:
     ) -> LaunchPlan:
         """Plan the launch of calls like this one."""
         x, y, z = (evaluate(axis, values) for axis in variant.grid)
-        separate: Any = variant.separate
+        separate: Any = tuple(_pair(each, arguments) for each in variant.separate)
         if not x * y * z:
             return LaunchPlan(len(arguments), precision=variant.precision, device=device.index)
         most = variant.most_programs(device.multiprocessors)
@@ -248,21 +279,6 @@ class BuiltKernel:
                     self._code[key] = loaded(variant, content, device.driver)
             return self._code[key]
 
-    def _check_memory(self, args: Sequence[Any], separate: tuple) -> None:
-        """Raise for an output that shares memory with another argument, unless that was proved to be harmless."""
-        pair: Any
-        for pair, distance in near(args, separate):
-            output, other = args[pair.output], args[pair.other]
-            is_alike = output.shape == other.shape and output.stride() == other.stride()
-            is_in_place = distance == 0 and output.itemsize == other.itemsize and is_alike
-            if not (is_in_place and pair.in_place) and are_shared(output, other):
-                first, second = (self._arguments[i].name for i in (pair.output, pair.other))
-                raise ArgumentError(
-                    f"kernel `{self.__name__}`: parameter `{first}` is written to, and shares memory with `{second}`;"
-                    " pass a tensor with memory of its own, say `.clone()`",
-                    (first, second),
-                )
-
     def __repr__(self) -> str:
         gpus = ", ".join(sorted({f"sm_{each.architecture}" for each in self.variants}))
         return f"<built kernel {self.__name__}({', '.join(each.name for each in self._arguments)}) for {gpus}>"
@@ -270,6 +286,22 @@ class BuiltKernel:
 
 def _key(variant: BuiltVariant) -> tuple:
     return tuple(sorted((name, repr(value)) for name, value in variant.parameters.items()))
+
+
+@dataclass(frozen=True)
+class LoadedPair:
+    """Two arguments of a call, as `runtime.aliasing.Pair` tells of them."""
+
+    output: int
+    other: int
+    may_be_in_place: bool
+    reads_again: None = None
+
+
+def _pair(each: Separate, arguments: Sequence[Any]) -> LoadedPair:
+    output, other = arguments[each.output], arguments[each.other]
+    is_alike = output.shape == other.shape and output.stride() == other.stride()
+    return LoadedPair(each.output, each.other, each.in_place and is_alike)
 
 
 def _check_stored(variant: BuiltVariant, arguments: Sequence[Any]) -> None:
@@ -325,6 +357,16 @@ class Loaded:
             raise AttributeError(
                 f"{self.folder.path} has no kernel {name!r}; it has {', '.join(self.kernels)}"
             ) from None
+
+    def serve(self, missing: str = "compile") -> None:
+        """Let calls of kernels in this process, those of operators among them, find theirs here: nothing is traced.
+
+        missing: "compile" for calls that were not built, with a line of the logger `ninetoothed`, or "refuse" for an
+            error. Calls that a kernel has met before go on as they were.
+        """
+        if missing not in ("compile", "refuse"):
+            raise ArgumentError(f"`serve` is given missing={missing!r}; give 'compile' or 'refuse'")
+        served.served().add(self, missing == "refuse")
 
     def __getitem__(self, name: str) -> BuiltKernel:
         return self.kernels[name]

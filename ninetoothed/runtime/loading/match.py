@@ -97,8 +97,6 @@ def _mismatch(built: BuiltArgument, value: Any, is_double: bool, device: torch.d
         return None if given == built.dtype else f"was built as a number of {built.dtype}, and is {_told(value)}"
     if not isinstance(value, torch.Tensor) or value.ndim != built.rank or value.layout != torch.strided:
         return f"was built as a tensor of {built.rank} dimensions, and is {_told(value)}"
-    if value.device != device:
-        return f"is on {value.device}, and another tensor is on {device}"
     found = dtypes.from_torch(value.dtype)
     if found is None or found.name != built.dtype or value.is_neg():
         return f"was built as a tensor of {built.dtype}, and is {_told(value)}"

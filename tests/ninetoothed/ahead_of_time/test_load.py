@@ -94,7 +94,7 @@ def test_calls_of_other_classes_are_refused_before_anything_is_launched(scaled_f
         ((x, 1.0, y[:9], z), ArgumentError, r"it was built for y.shape\[0\] == x.shape\[0\]"),
         ((x, 1.0, y), ArgumentTypeError, "takes x, alpha, y, z; got 3"),
         ((x[:1].expand(64), 1.0, y, z[:1].expand(64)), ArgumentError, "`z` is written to, and elements"),
-        ((x[4:], 1.0, y[4:], x[:-4]), ArgumentError, "`z` is written to, and shares memory with `x`"),
+        ((x[4:], 1.0, y[4:], x[:-4]), ArgumentError, "`z` is written to, and shares memory with elements of `x`"),
     ):
         with pytest.raises(error, match=told):
             built(*arguments)
