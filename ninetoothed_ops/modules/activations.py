@@ -9,7 +9,7 @@ from torch.nn import functional
 from ..ops.activation import FORMULAS, operator as activation, operator_of_silu as silu, silu_in_place
 from ..ops.functions import FUNCTIONS
 from .eligibility import in_place_of
-from .overrides import are_overridden
+from .overrides import are_overridden, leaves_to_compiler
 
 # A patch of the class after a swap is seen by comparing.
 FORWARD, FORWARD_OF_SILU = nn.GELU.forward, nn.SiLU.forward
@@ -25,7 +25,8 @@ class NTActivation(nn.Module):
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
         function: Any = function_of(self)
-        return FUNCTIONS[function](input) if are_overridden(input, takes_nested=True) else activation(input, function)
+        is_theirs = are_overridden(input, takes_nested=True) or leaves_to_compiler(self, input)
+        return FUNCTIONS[function](input) if is_theirs else activation(input, function)
 
 
 def function_of(activation: NTActivation) -> str | None:
@@ -78,7 +79,8 @@ class NTSiLU(nn.SiLU):
         # Activations of other libraries that are put on this class have no such option, and what a module has not it
         # looks up by a function in Python.
         inplace = self.__dict__.get("inplace", False)
-        if are_overridden(input, takes_nested=not inplace) or nn.SiLU.forward is not FORWARD_OF_SILU:
+        is_theirs = are_overridden(input, takes_nested=not inplace) or leaves_to_compiler(self, input)
+        if is_theirs or nn.SiLU.forward is not FORWARD_OF_SILU:
             return nn.SiLU.forward(self, input) if "inplace" in self.__dict__ else functional.silu(input)
         return silu_in_place(input) if inplace else silu(input)
 

@@ -11,7 +11,7 @@ from ..ops.gated_linear import operator as gated_linear
 from ..ops.linear_swiglu import operator as linear_swiglu
 from .activations import NTGELU, NTActivation, NTGELUTanh, NTQuickGELU, NTReLUSquared, NTSiLU, function_of
 from .joint import JointModule, joint_parameters, project, weight_alone
-from .overrides import are_overridden, are_recorded
+from .overrides import are_overridden, are_recorded, leaves_to_compiler
 from .substitute import Substitute, is_outdated, kind_of, own_forward
 
 # Activations that tell their function, by the name that `ninetoothed.gated` knows.
@@ -102,6 +102,7 @@ def second_half(down_proj: nn.Module, activation: nn.Module, gate: torch.Tensor,
         and gate.dtype == up.dtype
         and not are_overridden(gate, up, weight)
         and not has_transforms()
+        and not leaves_to_compiler(down_proj, weight)
     ):
         return gated_linear(gate, up, weight, function)
     return down_proj(gated(activation, gate, up))
@@ -111,7 +112,7 @@ def gated(activation: nn.Module, gate: torch.Tensor, up: torch.Tensor) -> torch.
     """Compute `activation(gate) * up`, in one launch where there is a kernel for it."""
     function = _function_of(activation)
     alike = type(gate) is type(up) is torch.Tensor and gate.dtype == up.dtype and gate.shape == up.shape
-    if function is None or not alike or are_overridden(gate, up):
+    if function is None or not alike or are_overridden(gate, up) or leaves_to_compiler(activation, gate, up):
         return activation(gate) * up
     if function == "silu":
         return torch.ops.ninetoothed.swiglu(gate, up)

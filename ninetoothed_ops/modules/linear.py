@@ -6,7 +6,7 @@ from torch import nn
 from ..ops.addmm import operator as addmm
 from ..ops.linear import operator as linear
 from .eligibility import in_place_of
-from .overrides import are_overridden
+from .overrides import are_overridden, leaves_to_compiler
 from .quantisation import PassedBy
 from .substitute import Substitute, is_outdated, own_forward
 
@@ -19,7 +19,8 @@ class NTLinear(PassedBy, nn.Linear):
 
     `forward(input)`: `(..., in_features)` -> `(..., out_features)`, `input @ weight.T + bias`. The weight is never
     copied. One that has become another class of tensor since the swap, as quantising makes it, is multiplied by
-    PyTorch's function, and so is any under a `TorchFunctionMode`.
+    PyTorch's function, and so is any under a `TorchFunctionMode` and in compiled steps of training
+    (`leaves_to_compiler`).
     """
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
@@ -27,7 +28,8 @@ class NTLinear(PassedBy, nn.Linear):
         weight, bias = self.weight, self.bias
         if torch.jit.is_scripting():
             return torch.ops.ninetoothed.linear(input, weight, bias)
-        if are_overridden(input, weight, bias, takes_nested=True) or nn.Linear.forward is not FORWARD:
+        is_theirs = are_overridden(input, weight, bias, takes_nested=True) or leaves_to_compiler(self, input, weight)
+        if is_theirs or nn.Linear.forward is not FORWARD:
             return nn.Linear.forward(self, input)
         return linear(input, weight, bias)
 
@@ -44,7 +46,7 @@ class NTConv1D(Substitute):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         weight, bias = self.weight, self.bias
-        if is_outdated(self) or are_overridden(x, weight, bias):
+        if is_outdated(self) or are_overridden(x, weight, bias) or leaves_to_compiler(self, x, weight):
             return own_forward(self)(self, x)
         return addmm(bias, x.view(-1, x.size(-1)), weight).view(x.size()[:-1] + (self.nf,))
 

@@ -49,6 +49,15 @@ def are_recorded(*tensors: torch.Tensor) -> bool:
     return False
 
 
+def leaves_to_compiler(module: torch.nn.Module, *tensors: torch.Tensor) -> bool:
+    """Tell whether `torch.compile` gets PyTorch's products and activations: in compiled steps of training.
+
+    Inductor fuses what lies around them, and computes activations again in backward; operators of ours would be walls
+    between which it sees nothing. A library's products of so many rows were 2 % faster than ours on an H200.
+    """
+    return module.training and torch.compiler.is_compiling() and are_recorded(*tensors)
+
+
 def _computes_itself(tensor: Any) -> bool:
     if not isinstance(tensor, torch.Tensor):
         tell_tracer(tensor)

@@ -4,7 +4,11 @@ import copy
 
 import pytest
 import torch
-from torch._dynamo.testing import CompileCounterWithBackend
+from torch import nn
+from torch._dynamo.backends.common import aot_autograd
+from torch._functorch import config as functorch
+from torch._functorch.aot_autograd import make_boxed_func
+from torch._inductor import config as inductor, metrics
 
 from ninetoothed_ops import swap_modules
 from tests.conftest import DEVICE
@@ -49,16 +53,54 @@ def test_a_checkpointed_model(make, batch):
 
 
 def test_compiled_whole(make, batch):
-    """A joined model without biases, which without gradients would run on operators that have none."""
+    """In compiled steps of training products and activations are PyTorch's, forward and backward, and the rest is ours.
+
+    Nothing is left between the graphs, and in `eval()` the products are ours, whether gradients are recorded or not.
+    """
     model = make("Llama", num_hidden_layers=1, attention_bias=False, mlp_bias=False).train()
     expected = losses(copy.deepcopy(model), *batch(2, 6))
     swap_modules(model, join=True)
     torch._dynamo.reset()
-    counter = CompileCounterWithBackend("aot_eager")
-    compiled = torch.compile(model, fullgraph=True, backend=counter)
+    names = []
+
+    def noted(graph, _):
+        names.append({str(node.target).removesuffix(".default") for node in graph.graph.nodes})
+        return make_boxed_func(graph)
+
+    compiled = torch.compile(model, fullgraph=True, backend=aot_autograd(fw_compiler=noted, bw_compiler=noted))
     assert losses(compiled, *batch(2, 6)) == pytest.approx(expected, rel=1e-4)
-    names = {str(node.target).removesuffix(".default") for graph in counter.graphs for node in graph.graph.nodes}
-    assert names >= {"ninetoothed.swiglu", "ninetoothed.add_rms_norm"}
+    forward, backward = names
+    assert forward >= {"ninetoothed.add_rms_norm", "ninetoothed.sdpa_with_lse", "aten.mm", "aten.silu"}
+    assert backward >= {"ninetoothed.rms_norm_backward", "ninetoothed.sdpa_backward", "aten.mm"}
+    theirs = {f"ninetoothed.{name}" for name in ("linear", "joint_linear", "gated_linear", "mm", "silu", "swiglu")}
+    assert not theirs & (forward | backward)
+    compiled.eval()(*batch(2, 6))
+    assert names[2] >= {"ninetoothed.linear", "ninetoothed.gated_linear"} and "aten.mm" not in names[2]
+
+
+def test_inductor_fuses_around_the_products_of_a_compiled_step():
+    """Bias, activation, residual and cast: as many kernels as of PyTorch's modules, and float64's numbers."""
+    torch.manual_seed(0)
+    plain = nn.Sequential(nn.Linear(24, 40), nn.SiLU(), nn.Linear(40, 24), nn.GELU(), nn.Linear(24, 24)).to(DEVICE)
+    swapped, exact = copy.deepcopy(plain), copy.deepcopy(plain).double()
+    assert len(swap_modules(swapped).swapped) == 4
+    x = torch.randn(6, 24, device=DEVICE)
+    counts, results = [], []
+    for model, given in ((plain, x), (swapped, x), (exact, x.double())):
+
+        def step(x, model=model):
+            return ((x + model(x)).to(torch.float64) * 2).to(x.dtype).square().sum()
+
+        torch._dynamo.reset()
+        metrics.reset()
+        run = step if model is exact else torch.compile(step, fullgraph=True, dynamic=False)
+        with inductor.patch(fx_graph_cache=False), functorch.patch(enable_autograd_cache=False):
+            loss = run(given)
+            results.append((loss.detach(), *torch.autograd.grad(loss, tuple(model.parameters()))))
+        counts.append(metrics.generated_kernel_count)
+    assert counts[0] == counts[1] > 0
+    for found, expected in zip(results[1], results[2], strict=True):
+        assert (found - expected).norm() <= 1e-5 * expected.norm()
 
 
 def test_a_gated_mlp_keeps_its_input_and_gate_and_up(make):
