@@ -36,7 +36,8 @@ def build(
     premake: `premake(*args, **kwargs)` gives `(arrangement, application, tensors)`, which `make` takes.
     configs: each is `(args, kwargs, options)`: what `premake` is called with, and options of `make`.
     meta_parameters: the parameters of `premake` that only change speed. Of configurations that differ in those alone
-        the fastest is kept, as the cost model estimates it. Those that differ in others are told apart in calls.
+        the fastest is kept, as it is measured on the GPU that is here, or as the cost model estimates it for another.
+        Those that differ in others are told apart in calls.
     kernel_name: the name of the kernel, and of its function in C, `launch_NAME`.
     lazy: build nothing where the folder was built of the same `premake`, configurations, calls and versions already;
         what `premake` refers to is not compared.

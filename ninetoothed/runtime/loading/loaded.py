@@ -81,6 +81,11 @@ class BuiltKernel:
         self._arguments = self.variants[0].arguments
         self._count = len(self._arguments)
         self.identity = self.variants[0].identity
+        # The values of the arguments that a call may leave out, where they are the last ones.
+        needed = [i for i, each in enumerate(self._arguments) if not each.optional]
+        self._last = (
+            tuple(each.value for each in self._arguments[len(needed) :]) if needed == [*range(len(needed))] else ()
+        )
         roles = (any(each.arguments[i].role == "constant" for each in self.variants) for i in range(self._count))
         self._calls = CallCache(tuple(i for i, is_constant in enumerate(roles) if is_constant))
         self._code: dict[tuple[int, str], LoadedCode] = {}
@@ -104,7 +109,10 @@ class BuiltKernel:
         or files are damaged. Nothing has been launched then.
         """
         if len(args) != self._count:
-            args, kwargs = self._complete(args, kwargs)
+            if len(args) + len(self._last) == self._count and not kwargs:
+                args += self._last
+            else:
+                args, kwargs = self._complete(args, kwargs)
         constants = tuple(kwargs.items())
         for fast_path in self._calls.recent:
             if fast_path(args, constants):
