@@ -184,7 +184,9 @@ def write(
         file = f"{each.variant.kernel}_sm{each.variant.architecture}_{folder.digest(each.code)[:16]}.cubin"
         files[file] = each.code
         variant = replace(each.variant, cubin=file)
-        variants.setdefault(repr(replace(variant, schedule="")), variant)
+        variants.setdefault(
+            repr(replace(variant, schedule="", sample={k: n.bit_length() for k, n in variant.sample.items()})), variant
+        )
     kept = tuple(variants.values())
     if in_c:
         header, source = c_source.written(name, kept, files)

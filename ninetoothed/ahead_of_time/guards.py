@@ -21,6 +21,7 @@ from ninetoothed.arrangement.sizes import plain_name
 from ninetoothed.built.formula import Formula, formula_of, written
 from ninetoothed.definition import KernelDefinition
 from ninetoothed.expr import as_expr
+from ninetoothed.expr.sizes import evaluate
 from ninetoothed.runtime.agreement import agreed
 from ninetoothed.runtime.arguments import BoundCall
 from ninetoothed.runtime.conditions import SizeCondition
@@ -187,7 +188,7 @@ def _same_shape(places: CallNames, shape: tuple, other: tuple) -> Iterator[Formu
         return
     kept = []
     for each in (shape, other):
-        ones = [size for size in each if as_expr(size).evaluate({**places.selection.values}) == 1]
+        ones = [size for size in each if evaluate(as_expr(size), places.selection.values) == 1]
         yield from (written("==", places.of(size), 1) for size in ones)
         kept.append([size for size in each if size not in ones])
     yield from (written("==", places.of(a), places.of(b)) for a, b in zip(*kept, strict=True))

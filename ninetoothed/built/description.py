@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
-from ninetoothed.built.formula import Formula, read
+from ninetoothed.built.formula import Formula, condition, read
 
 
 @dataclass(frozen=True)
@@ -99,6 +100,11 @@ class BuiltVariant:
     sample: Mapping[str, int] = dataclasses.field(default_factory=dict)
     schedule: str = ""
     identity: str = ""
+
+    @cached_property
+    def holds(self) -> Callable[[Mapping[str, int]], bool]:
+        """Tell whether all guards hold, for sizes and strides by name; `KeyError` where a call lacks one."""
+        return condition(self.guards)
 
     def most_programs(self, multiprocessors: int) -> int:
         """Return the most programs along the first axis on a GPU; 0 for any number."""

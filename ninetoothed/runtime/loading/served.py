@@ -13,10 +13,11 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 import torch
 
-from ninetoothed.built.identity import identity
+from ninetoothed.built.identity import Identity, identity
 from ninetoothed.definition import KernelDefinition
 from ninetoothed.errors import LoadError, NineToothedError
 from ninetoothed.runtime.arguments import BoundCall
@@ -41,6 +42,7 @@ class Served:
     kernels: dict[str, tuple[BuiltKernel, ...]] = field(default_factory=dict)
     refuses: bool = False
     observers: tuple[Observer, ...] = ()
+    identities: WeakKeyDictionary[KernelDefinition, Identity] = field(default_factory=WeakKeyDictionary)
 
     def add(self, loaded: Loaded, refuses: bool) -> None:
         """Serve the kernels of a folder, too."""
@@ -54,7 +56,7 @@ class Served:
         """Plan a call by what was built; None where it has to be compiled. Raises `LoadError` where that is refused."""
         if not self.kernels or device.type != "cuda":
             return None
-        own = identity(definition)
+        own = self._identity(definition)
         reason = "no kernel like it was built"
         for kernel in self.kernels.get(own.digest, ()):
             try:
@@ -67,6 +69,13 @@ class Served:
             raise LoadError(f"kernel `{definition.name}` is not compiled here, as was asked for: {reason}")
         _LOG.warning("kernel %s is compiled now: %s", definition.name, reason)
         return None
+
+    def _identity(self, definition: KernelDefinition) -> Identity:
+        """Return the identity of a kernel: computed anew where a value that it names is another."""
+        known = self.identities.get(definition)
+        if known is None or not all(name.is_current for name in known.free_names):
+            known = self.identities[definition] = identity(definition)
+        return known
 
     def observe(self, definition: KernelDefinition, arguments: tuple, constants: Mapping[str, Any]) -> None:
         """Tell observers of a new call."""
