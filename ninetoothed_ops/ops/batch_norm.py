@@ -38,6 +38,10 @@ def allocate_training(input, weight, bias, eps):
 
 def launch_training(outputs, input, weight, bias, eps):
     output, *statistics = outputs
+    if output.numel() == 0:
+        for each in statistics:
+            each.zero_()
+        return
     view, view_of_output = in_batch(input, output)
     mean, variance = moments(view, _OF_IMAGES)
     normalise(view, view_of_output, mean, torch.rsqrt(variance + eps), weight, bias)
@@ -113,6 +117,10 @@ def allocate_gradient(grad, input, weight, bias, mean, variance, eps, training, 
 
 def launch_gradient(outputs, grad, input, weight, bias, mean, variance, eps, training, output_mask):
     (input_grad, *vectors), (to_input, *to_vectors) = outputs, output_mask
+    if input.numel() == 0:
+        for each in vectors:
+            each.zero_()
+        return
     slopes, view, *own = in_batch(grad, input, *([input_grad] if to_input else []))
     statistics = _shared(view, mean, variance, eps)
     found = gradients(slopes, view, *statistics, weight, _OF_IMAGES if training else None, own[0] if own else None)
@@ -209,7 +217,7 @@ def batch_norm(
     if not fit(input, running_mean, running_var):
         return functional.batch_norm(*given)  # which raises
     output, mean, variance = training_operator(input, weight, bias, eps)
-    if running_mean is not None and running_var is not None:
+    if running_mean is not None and running_var is not None and input.numel() > 0:
         count = input.numel() // max(input.shape[1], 1)
         with torch.no_grad():
             running_mean.lerp_(mean.to(running_mean.dtype), momentum)

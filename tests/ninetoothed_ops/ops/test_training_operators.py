@@ -266,3 +266,15 @@ def test_opcheck(name, dtype):
 
     sample = every.samples(dtype)[name]
     torch.library.opcheck(every.overload(name), sample.args, sample.kwargs)
+
+
+@pytest.mark.parametrize("shape", ((0, 3), (0, 3, 4), (2, 3, 0), (0, 3, 4, 5)))
+@pytest.mark.parametrize("training", (True, False))
+def test_batch_norm_of_nothing_leaves_the_running_statistics(shape, training):
+    results = []
+    for function in (F.batch_norm, ops.batch_norm):
+        mean, variance = torch.ones(3), torch.ones(3)
+        leaves = [torch.zeros(shape, requires_grad=True), *(torch.ones(3, requires_grad=True) for _ in range(2))]
+        output = function(leaves[0], mean, variance, *leaves[1:], training)
+        results.append((output, mean, variance, *torch.autograd.grad(output.sum(), leaves)))
+    assert all(map(torch.equal, *results))
