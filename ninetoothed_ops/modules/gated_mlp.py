@@ -4,9 +4,12 @@ from typing import cast
 
 import torch
 from torch import nn
+from torch.nn import functional
+from torch.utils.checkpoint import checkpoint
 
 from ninetoothed.runtime.private import has_global_hook, has_transforms, runs_forward_alone
 
+from ..ops.functions import FUNCTIONS
 from ..ops.gated_linear import operator as gated_linear
 from ..ops.linear_swiglu import operator as linear_swiglu
 from .activations import NTGELU, NTActivation, NTGELUTanh, NTQuickGELU, NTReLUSquared, NTSiLU, function_of
@@ -102,10 +105,17 @@ def second_half(down_proj: nn.Module, activation: nn.Module, gate: torch.Tensor,
         and gate.dtype == up.dtype
         and not are_overridden(gate, up, weight)
         and not has_transforms()
-        and not leaves_to_compiler(down_proj, weight)
     ):
+        if leaves_to_compiler(down_proj, weight):
+            # Inductor would keep the product's operand, too.
+            return checkpoint(_in_pytorch, gate, up, weight, function, use_reentrant=False)
         return gated_linear(gate, up, weight, function)
     return down_proj(gated(activation, gate, up))
+
+
+def _in_pytorch(gate: torch.Tensor, up: torch.Tensor, weight: torch.Tensor, function: str) -> torch.Tensor:
+    activated = functional.silu(gate) if function == "silu" else FUNCTIONS[function](gate)
+    return functional.linear(activated * up, weight)
 
 
 def gated(activation: nn.Module, gate: torch.Tensor, up: torch.Tensor) -> torch.Tensor:

@@ -8,6 +8,7 @@ from torch import nn
 from torch._dynamo.backends.common import aot_autograd
 from torch._functorch import config as functorch
 from torch._functorch.aot_autograd import make_boxed_func
+from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch._inductor import config as inductor, metrics
 
 from ninetoothed_ops import swap_modules
@@ -103,11 +104,18 @@ def test_inductor_fuses_around_the_products_of_a_compiled_step():
         assert (found - expected).norm() <= 1e-5 * expected.norm()
 
 
-def test_a_gated_mlp_keeps_its_input_and_gate_and_up(make):
+@pytest.mark.parametrize("is_compiled", (False, True))
+def test_a_gated_mlp_keeps_its_input_and_gate_and_up(make, is_compiled):
     mlp = make("Llama", mlp_bias=False).model.layers[0].mlp.train()
     states = torch.randn(2, 5, 64, device=DEVICE, requires_grad=True)
     expected = torch.autograd.grad(mlp(states).square().sum(), (states, *mlp.parameters()))
     swap_modules(mlp, join=True)
+    if is_compiled:
+        torch._dynamo.reset()
+        backend = aot_autograd(
+            fw_compiler=lambda graph, _: make_boxed_func(graph), partition_fn=min_cut_rematerialization_partition
+        )
+        mlp.compile(fullgraph=True, backend=backend)
     weights, kept = {each.data_ptr() for each in mlp.parameters()}, {}
     with torch.autograd.graph.saved_tensors_hooks(
         lambda each: kept.update({each.data_ptr(): each}) or each, lambda each: each
