@@ -42,7 +42,11 @@ def _build(given: argparse.Namespace) -> None:
     kept, sys.argv = sys.argv, [given.program, *given.arguments]
     try:
         with recording(given.output, gpus=given.gpu) as made:
-            runpy.run_path(given.program, run_name="__main__")
+            try:
+                runpy.run_path(given.program, run_name="__main__")
+            except SystemExit as end:
+                if end.code:
+                    raise
     finally:
         sys.argv = kept
     assert made.folder is not None

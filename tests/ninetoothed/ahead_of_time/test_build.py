@@ -12,7 +12,7 @@ import ninetoothed
 from ninetoothed import Tensor
 from ninetoothed.ahead_of_time import builder
 from ninetoothed.built import folder
-from ninetoothed.built.formula import evaluate, in_c, read, shown
+from ninetoothed.built.formula import condition, evaluate, in_c, read, shown
 from ninetoothed.errors import ArgumentError, LoadError, UnsupportedError
 from ninetoothed.runtime.selection import machine
 from tests.conftest import DEVICE
@@ -213,6 +213,9 @@ def test_formulas_are_data():
     assert shown(formula, ("x", "y")) == "(x.shape[1] + -1) % 16 == 0 or max(y.stride(0), 3) <= 7"
     assert in_c(formula).count("nt_remainder((size_0_1 + (-INT64_C(1))), INT64_C(16))") == 1
     assert evaluate(formula, {"size_0_1": 17, "step_1_0": 8}) and not evaluate(formula, {"size_0_1": 9, "step_1_0": 8})
+    holds = condition((formula, read(["==", ["//", "size_0_1", 0], 0])))
+    values = [{"size_0_1": size, "step_1_0": 8} for size in range(40)]
+    assert [holds(each) for each in values] == [bool(evaluate(formula, each)) for each in values]
     for wrong in ("x", "__import__('os')", ["exec", 1], ["+"], 1.5, None, {"a": 1}, ["+", "size_0_1", "y"]):
         with pytest.raises(ValueError, match="is no formula"):
             read(wrong)

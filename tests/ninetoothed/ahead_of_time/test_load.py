@@ -1,7 +1,9 @@
 """Kernels that were built, called from Python: what reaches the driver is what the runtime would launch."""
 
+import collections
 import subprocess
 import sys
+import threading
 
 import pytest
 import torch
@@ -77,6 +79,26 @@ def test_a_workspace_is_that_of_the_runtime(mm_folder, record, monkeypatch):
         kernel, arguments, machine.H200, STREAM, (places["workspace"], places["semaphores"])
     )
     assert line == f"{head} {' '.join(expected)}"
+
+
+def test_threads_share_a_kernel(scaled_folder, record, monkeypatch):
+    built, kernel = ninetoothed.load(scaled_folder).scaled, definition(scaled, torch.float32, kernel_name="scaled")
+    calls = [scaled_call(4096, torch.float32, float(number)) for number in range(4)]
+    lines = [expect(monkeypatch, kernel, each).partition(" (128, 1, 1) ")[2] for each in calls]
+    barrier = threading.Barrier(len(calls))
+
+    def launch(arguments):
+        barrier.wait()
+        for _ in range(50):
+            built(*arguments)
+
+    threads = [threading.Thread(target=launch, args=(each,)) for each in calls]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    found = collections.Counter(line.partition(" (128, 1, 1) ")[2] for line in record())
+    assert found == dict.fromkeys(lines, 50)
 
 
 def test_nothing_is_launched_over_no_element(scaled_folder, record):

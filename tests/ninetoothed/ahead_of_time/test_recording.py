@@ -143,6 +143,8 @@ def application(x, y):
 kernel = ninetoothed.make(arrangement, application, (Tensor(1), Tensor(1)), kernel_name="twice")
 for dtype in sys.argv[1:]:
     kernel(torch.ones(100, dtype=getattr(torch, dtype)), torch.empty(100))
+if len(sys.argv) > 1:
+    sys.exit()
 """
 
 
