@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from ninetoothed.ahead_of_time.c_runtime import DTYPES, HEADER, RUNTIME
+from ninetoothed.ahead_of_time.c_runtime import HEADER, RUNTIME
+from ninetoothed.ahead_of_time.c_types import class_of, equals, type_of, type_of_value
 from ninetoothed.built.description import BuiltArgument, BuiltVariant, Passed
 from ninetoothed.built.formula import Formula, in_c, names_in, place, shown
 
@@ -113,9 +114,9 @@ class _Kernel:
         names = [each.name for each in self.arguments] if is_declared else self.names
         more = {name: name for name in self.chosen_by} if is_declared else self.chosen_by
         pairs = zip(self.arguments, names, strict=True)
-        found = [(_c_type(each), name) for each, name in pairs if not each.optional]
+        found = [(type_of(each), name) for each, name in pairs if not each.optional]
         found += [("int64_t ", more[name]) for name in self.symbols]
-        found += [(_c_type_of(value), more[name]) for name, value in self.configured.items()]
+        found += [(type_of_value(value), more[name]) for name, value in self.configured.items()]
         return [f"{kind}{_identifier(name)}" for kind, name in found]
 
     @property
@@ -168,9 +169,9 @@ class _Kernel:
         ]
         for name, value in self.configured.items():
             own = variant.parameters.get(name)
-            conditions.append((_equals(self.chosen_by[name], value, own), f"{name} is {own}"))
+            conditions.append((equals(self.chosen_by[name], value, own), f"{name} is {own}"))
         for argument, name in zip(variant.arguments, self.names, strict=True):
-            conditions += _class(argument, name)
+            conditions += class_of(argument, name)
         lines = [_unless(i, *each) for i, each in enumerate(conditions)]
         lines += self._named(variant.guards)
         arguments = [each.name for each in variant.arguments]
@@ -291,8 +292,9 @@ class _Kernel:
             checks = list(self._checks(variant))
             for role, size in (("workspace", variant.workspace), ("semaphores", variant.semaphores)):
                 if size != 0:
-                    text = f'"kernel `{self.name}` takes memory: workspace_{self.function} tells how much"'
-                    checks.append(f"if ({role} == NULL) return nt_fail(NINETOOTHED_MEMORY, {text});")
+                    text = f'"kernel `{self.name}` takes memory: workspace_{self.function} tells how much, and where"'
+                    lacking = f"{role} == NULL || (uintptr_t){role} % 256 != 0"
+                    checks.append(f"if ({lacking}) return nt_fail(NINETOOTHED_MEMORY, {text});")
             load = f'nt_load(context, {number}, {_array(variant.cubin)}, "{variant.function}", {variant.shared})'
             checks += ["nt_enter();", f"result = {load};", "nt_leave();"]
             checks.append("if (result != NINETOOTHED_SUCCESS) return result;")
@@ -326,43 +328,3 @@ class _Kernel:
 def _unless(number: int, condition: str, reason: str) -> str:
     text = reason.replace("\\", "\\\\").replace('"', '\\"')
     return f'if (!({condition})) return *met = {number}, "{text}";'
-
-
-def _class(argument: BuiltArgument, name: str) -> Iterator[tuple[str, str]]:
-    """Yield the conditions of an argument's class, and how they are said."""
-    if argument.role == "absent" or argument.optional:
-        return
-    if argument.role == "tensor":
-        kind = f"NINETOOTHED_{str(argument.dtype).upper()}"
-        assert argument.dtype in DTYPES
-        yield f"{name}.ndim == {argument.rank}", f"{argument.name} has {argument.rank} dimensions"
-        yield f"{name}.dtype == {kind}", f"{argument.name} is of {argument.dtype}"
-        if argument.aligned:
-            yield f"(uintptr_t){name}.data % 16 == 0", f"the address of {argument.name} is a multiple of 16"
-    elif argument.role == "constant":
-        yield _equals(name, argument.value, argument.value), f"{argument.name} is {argument.value}"
-    elif argument.dtype == "int32":
-        within = f"INT64_C(-2147483648) <= {name} && {name} < INT64_C(2147483648)"
-        yield within, f"{argument.name} is an integer of 32 bits"
-
-
-def _c_type(argument: BuiltArgument) -> str:
-    if argument.role in ("tensor", "absent"):
-        return "NineToothedTensor "
-    if argument.role == "constant":
-        return _c_type_of(argument.value)
-    is_float = str(argument.dtype).startswith(("float", "bfloat"))
-    return "double " if is_float else "uint64_t " if argument.dtype == "uint64" else "int64_t "
-
-
-def _c_type_of(value: Any) -> str:
-    return "double " if isinstance(value, float) else "int64_t " if isinstance(value, int) else "const char *"
-
-
-def _equals(name: str, like: Any, value: Any) -> str:
-    """Print the condition that a variable, of the type of `like`, has a value."""
-    if isinstance(like, float):
-        return f"{name} == {float(value)!r}" if value == value else f"{name} != {name}"
-    if isinstance(like, int):
-        return f"{name} == INT64_C({int(value)})"
-    return f"{name} == NULL" if value is None else f'{name} != NULL && strcmp({name}, "{value}") == 0'

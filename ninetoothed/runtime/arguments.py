@@ -255,7 +255,7 @@ _CHECKS = {
 }
 
 
-def check_memory_of(definition: KernelDefinition, parameter: KernelParameter, value: torch.Tensor) -> None:
+def check_memory_of(definition: Any, parameter: Any, value: torch.Tensor) -> None:
     """Raise where a tensor has no memory."""
     reason = _without_memory(value)
     if reason:

@@ -11,61 +11,30 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from ninetoothed.built import folder
-from ninetoothed.built.description import BuiltArgument, BuiltVariant, Separate, as_written
+from ninetoothed.built.description import BuiltArgument, BuiltVariant, as_written
 from ninetoothed.built.folder import BuiltFolder
-from ninetoothed.built.formula import evaluate
 from ninetoothed.errors import ArgumentError, ArgumentTypeError, LoadError, shortens_tracebacks
 from ninetoothed.free_names import FreeName
-from ninetoothed.runtime import workspace
 from ninetoothed.runtime.aliasing import check_memory
-from ninetoothed.runtime.arguments import is_read_by_host, overlap
+from ninetoothed.runtime.arguments import check_memory_of, is_read_by_host, overlap
 from ninetoothed.runtime.call_cache import CallCache
-from ninetoothed.runtime.compilation.descriptors import DescriptorTable
 from ninetoothed.runtime.fast_path import run
-from ninetoothed.runtime.launch_steps import Launch, LaunchPlan, Scalar, TensorAddress
-from ninetoothed.runtime.loading import driver, match, served
+from ninetoothed.runtime.launch_steps import LaunchPlan
+from ninetoothed.runtime.loading import match, served
 from ninetoothed.runtime.loading.code import LoadedCode, loaded
-from ninetoothed.runtime.private import hidden_from_dynamo
+from ninetoothed.runtime.loading.device import Device, device_of
+from ninetoothed.runtime.loading.plan import plan_of
+from ninetoothed.runtime.private import as_plain, hidden_from_dynamo
 
-
-@dataclass(frozen=True)
-class Device:
-    """A GPU, and its driver."""
-
-    index: int
-    name: str
-    architecture: int
-    multiprocessors: int
-    shared_memory: int
-    driver: driver.Driver
-
-    def made_current(self) -> AbstractContextManager[None]:
-        """Make it the current GPU meanwhile, with its context."""
-        torch.cuda.mem_get_info(self.index)
-        return torch.cuda.device(self.index)
-
-
-def device_of(place: torch.device) -> Device:
-    """Describe the GPU that tensors are on. Raises `ArgumentError` for tensors that are on none."""
-    if place.type != "cuda":
-        raise ArgumentError(
-            f"kernels that were built ahead of time run on GPUs, and the tensors are on {place}; move them, or call"
-            " the kernel that `make` gives, which runs on the CPU, too"
-        )
-    index = torch.cuda.current_device() if place.index is None else place.index
-    found = torch.cuda.get_device_properties(index)
-    shared = getattr(found, "shared_memory_per_block_optin", 0) or 2**20
-    architecture = found.major * 10 + found.minor
-    return Device(index, found.name, architecture, found.multi_processor_count, shared, driver.driver())
+_PLAIN = (torch.Tensor, torch.nn.Parameter)
 
 
 class BuiltKernel:
@@ -139,6 +108,11 @@ class BuiltKernel:
 
     @shortens_tracebacks
     def _new(self, args: tuple, constants: tuple) -> None:
+        for own, each in zip(self._arguments, args, strict=True):
+            if isinstance(each, torch.Tensor):
+                check_memory_of(self, own, each)
+        if any(isinstance(each, torch.Tensor) and type(each) not in _PLAIN for each in args):
+            args = tuple(as_plain(each) if isinstance(each, torch.Tensor) else each for each in args)
         known = self._calls.find(args, constants)
         if isinstance(known, LaunchPlan):
             check_memory(known.definition, args, known.separate)
@@ -187,8 +161,9 @@ class BuiltKernel:
         variant = match.chosen(variants, arguments, constants, place, values)
         self._check_alone(variant, variants, arguments, constants, place, values)
         _check_stored(variant, arguments)
+        code = functools.partial(self._loaded, variant, device)
         return replace(
-            self._plan(variant, arguments, values, device, place), definition=definition, free_names=free_names
+            plan_of(variant, code, arguments, values, device, place), definition=definition, free_names=free_names
         )
 
     def _device(self, place: torch.device) -> Device:
@@ -246,38 +221,6 @@ class BuiltKernel:
                 f" {', '.join(f'{name}=...' for name in names)}"
             )
 
-    def _plan(
-        self,
-        variant: BuiltVariant,
-        arguments: tuple,
-        values: Mapping[str, int],
-        device: Device,
-        place: torch.device,
-    ) -> LaunchPlan:
-        """Plan the launch of calls like this one."""
-        x, y, z = (evaluate(axis, values) for axis in variant.grid)
-        separate: Any = tuple(_pair(each, arguments) for each in variant.separate)
-        if not x * y * z:
-            return LaunchPlan(len(arguments), precision=variant.precision, device=device.index)
-        most = variant.most_programs(device.multiprocessors)
-        code = self._loaded(variant, device)
-        number = functools.partial(evaluate, values=values)
-        described = [each for each in variant.passed if each.role == "descriptor"]
-        table = None
-        if described:
-            shapes = (([*map(number, each.sizes)], [*map(number, each.strides)], [*each.block]) for each in described)
-            table = DescriptorTable(code.ready, tuple(shapes))
-        launch = Launch(
-            code,  # type: ignore[arg-type]
-            (min(x, most) if most else x, y, z),
-            tuple(_passed(variant, arguments, values, place)),
-            table,
-            _workspace(variant, values, place),
-        )
-        return LaunchPlan(
-            len(arguments), (launch,), precision=variant.precision, device=device.index, separate=separate
-        )
-
     def _loaded(self, variant: BuiltVariant, device: Device) -> LoadedCode:
         key = (device.index, variant.cubin)
         with self._lock:
@@ -288,28 +231,12 @@ class BuiltKernel:
             return self._code[key]
 
     def __repr__(self) -> str:
-        gpus = ", ".join(sorted({f"sm_{each.architecture}" for each in self.variants}))
+        gpus = ", ".join(f"sm_{each}" for each in sorted({each.architecture for each in self.variants}))
         return f"<built kernel {self.__name__}({', '.join(each.name for each in self._arguments)}) for {gpus}>"
 
 
 def _key(variant: BuiltVariant) -> tuple:
     return tuple(sorted((name, repr(value)) for name, value in variant.parameters.items()))
-
-
-@dataclass(frozen=True)
-class LoadedPair:
-    """Two arguments of a call, as `runtime.aliasing.Pair` tells of them."""
-
-    output: int
-    other: int
-    may_be_in_place: bool
-    reads_again: None = None
-
-
-def _pair(each: Separate, arguments: Sequence[Any]) -> LoadedPair:
-    output, other = arguments[each.output], arguments[each.other]
-    is_alike = output.shape == other.shape and output.stride() == other.stride()
-    return LoadedPair(each.output, each.other, each.in_place and is_alike)
 
 
 def _check_stored(variant: BuiltVariant, arguments: Sequence[Any]) -> None:
@@ -320,35 +247,6 @@ def _check_stored(variant: BuiltVariant, arguments: Sequence[Any]) -> None:
                 f" overlap (shape {tuple(value.shape)}, strides {value.stride()}); pass one with memory of its own",
                 (built.name,),
             )
-
-
-def _passed(
-    variant: BuiltVariant, arguments: Sequence[Any], values: Mapping[str, int], place: torch.device
-) -> Iterator[Any]:
-    """Yield what is passed, less what workspaces and descriptors add, as `Launch` has it."""
-    rest = list(variant.passed)
-    while rest:
-        each = rest.pop(0)
-        match each.role:
-            case "pointer" | "descriptor":
-                yield TensorAddress(each.argument)
-                if each.role == "descriptor":
-                    del rest[: 2 * len(each.block)]
-            case "scalar":
-                yield Scalar(each.argument, is_read_by_host(arguments[each.argument], place))
-            case "integer":
-                yield evaluate(each.value, values)
-
-
-def _workspace(variant: BuiltVariant, values: Mapping[str, int], place: torch.device) -> workspace.Workspace | None:
-    """Return the workspace of a variant's launches."""
-    own = [i for i, each in enumerate(variant.passed) if each.role in ("workspace", "semaphores")]
-    if not own:
-        return None
-    places = tuple((variant.passed[i].role == "semaphores", evaluate(variant.passed[i].value, values)) for i in own)
-    after = sum(each.role != "null" for each in variant.passed[own[-1] + 1 :])
-    sizes = evaluate(variant.workspace, values), evaluate(variant.semaphores, values)
-    return workspace.in_places(sizes, places, after, place)
 
 
 class Loaded:

@@ -10,7 +10,7 @@ import torch
 
 from ninetoothed import dtypes
 from ninetoothed.built.description import BuiltArgument, BuiltVariant
-from ninetoothed.built.formula import evaluate, shown
+from ninetoothed.built.formula import evaluate, place, shown
 from ninetoothed.errors import ArgumentError
 from ninetoothed.runtime.arguments import ALIGNMENT, is_read_by_host
 from ninetoothed.runtime.private import matmul_precision
@@ -74,7 +74,12 @@ def _reasons(
     found = [(built.name, _mismatch(built, value, is_double, device)) for built, value in pairs]
     yield from (f"`{name}` {reason}" for name, reason in found if reason is not None)
     is_measured = not any(reason for _, reason in found)  # else guards may ask for sizes that the call has not
-    if is_measured and variant.holds(values):
+    try:
+        if is_measured and variant.holds(values):
+            return
+    except KeyError as error:
+        what, number, dim = place(error.args[0])
+        yield f"`{variant.arguments[number].name}` does not tell its {what} along dimension {dim}"
         return
     for guard in variant.guards:
         if not is_measured:

@@ -77,7 +77,9 @@ def scaled_folder(tmp_path_factory):
     pytest.importorskip("triton")
     path = tmp_path_factory.mktemp("scaled")
     configs = [((dtype,), {}, {"num_warps": 4}) for dtype in (ninetoothed.float16, ninetoothed.float32)]
-    ninetoothed.build(scaled, configs, kernel_name="scaled", output_dir=path, gpus=("h200", "a100"), calls=scaled_calls)
+    ninetoothed.build(
+        scaled, configs, kernel_name="scaled", output_dir=path, gpus=("h200", "a100", "b200"), calls=scaled_calls
+    )
     return path
 
 

@@ -38,7 +38,7 @@ def symbols(code):
 def test_the_folder_says_what_it_was_built_for_and_with(scaled_folder):
     manifest = json.loads((scaled_folder / "manifest.json").read_text())
     assert set(manifest["versions"]) >= {"ninetoothed", "torch", "triton", "python", "assembler"}
-    assert {each["architecture"] for each in manifest["variants"]} == {80, 90}
+    assert {each["architecture"] for each in manifest["variants"]} == {80, 90, 100}
     assert {each["parameters"]["dtype"] for each in manifest["variants"]} == {"float16", "float32"}
     files = {path.name: path.read_bytes() for path in scaled_folder.iterdir() if path.name != "manifest.json"}
     assert manifest["files"] == {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
@@ -203,7 +203,7 @@ def test_damage_is_named_before_anything_is_launched(scaled_folder, tmp_path):
 
 def test_names_that_a_folder_lacks(scaled_folder):
     loaded = ninetoothed.load(scaled_folder)
-    assert repr(loaded.scaled) == "<built kernel scaled(x, alpha, y, z) for sm_80, sm_90>"
+    assert repr(loaded.scaled) == "<built kernel scaled(x, alpha, y, z) for sm_80, sm_90, sm_100>"
     with pytest.raises(AttributeError, match="has no kernel 'add'; it has scaled"):
         loaded.add
 

@@ -7,6 +7,7 @@ import threading
 
 import pytest
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 import ninetoothed
 from ninetoothed.errors import ArgumentError, ArgumentTypeError, LoadError
@@ -125,6 +126,25 @@ def test_calls_of_other_classes_are_refused_before_anything_is_launched(scaled_f
     with pytest.raises(ArgumentTypeError, match="has no keyword nonsense; it was built with BLOCK, dtype"):
         built(x, 1.0, y, z, nonsense=1)
     assert record() == []
+
+
+def test_tensors_without_memory_are_refused_and_subclasses_are_not(scaled_folder, record, monkeypatch):
+    class Own(torch.Tensor):
+        pass
+
+    built = ninetoothed.load(scaled_folder).scaled
+    x, y, z = vectors(64, torch.float32)
+    with FakeTensorMode():
+        fake = torch.zeros(64)
+    for wrong, told in ((x.to("meta"), "on the meta device"), (fake, "`FakeTensor`"), (x.to_sparse(), "layout")):
+        with pytest.raises(ArgumentTypeError, match=f"`scaled`: parameter `x` is given a .*{told}"):
+            built(wrong, 1.0, y, z)
+    expected = [
+        expect(monkeypatch, definition(scaled, torch.float32, num_warps=4, kernel_name="scaled"), (x, 1.0, y, z))
+    ]
+    for _ in range(3):
+        built(x.as_subclass(Own), 1.0, torch.nn.Parameter(y), z)
+    assert record() == expected * 3
 
 
 def test_in_place_where_that_was_proved(scaled_folder, record, monkeypatch):
