@@ -27,19 +27,6 @@ SIZES = {
         "max_position_embeddings": 131072,
         "rope_parameters": {"rope_type": "default", "rope_theta": 500000.0},
     },
-    # The same, with one weight for the embedding and the head, as Llama 3.2 1B has it.
-    "1b-tied": {
-        "hidden_size": 2048,
-        "intermediate_size": 8192,
-        "num_hidden_layers": 16,
-        "num_attention_heads": 32,
-        "num_key_value_heads": 8,
-        "vocab_size": 128256,
-        "rms_norm_eps": 1e-5,
-        "max_position_embeddings": 131072,
-        "rope_parameters": {"rope_type": "default", "rope_theta": 500000.0},
-        "tie_word_embeddings": True,
-    },
     "tiny": {
         "hidden_size": 64,
         "intermediate_size": 96,
@@ -49,6 +36,8 @@ SIZES = {
         "vocab_size": 128,
     },
 }
+# The same as Llama 3.2 1B has it: one weight for the embedding and the head.
+SIZES["1b-tied"] = {**SIZES["1b"], "tie_word_embeddings": True}
 
 
 def build(size, device, dtype, **config):

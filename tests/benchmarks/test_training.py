@@ -3,8 +3,10 @@
 import json
 
 import pytest
+import torch
 
 from benchmarks import memory_curve, training
+from benchmarks.end_to_end import llama
 
 pytest.importorskip("transformers")
 
@@ -62,3 +64,11 @@ def test_a_curve_keeps_the_highest_point_of_each_span():
     assert len(points) == memory_curve.POINTS and times == sorted(times) and 0 < times[0] < 0.025
     assert {size for _, size in points} == {6.0, float(9_999 % 7)} and times[-1] == 9.999
     assert memory_curve.thinned([]) == []
+
+
+def test_a_tied_model_has_one_weight_for_embedding_and_head():
+    assert llama.SIZES["1b-tied"]["tie_word_embeddings"] and "tie_word_embeddings" not in llama.SIZES["1b"]
+    for is_tied in (False, True):
+        model = llama.build("tiny", torch.device("cpu"), torch.bfloat16, tie_word_embeddings=is_tied)
+        assert (model.lm_head.weight is model.model.embed_tokens.weight) == is_tied
+        assert model.lm_head.weight.float().std().item() == pytest.approx(0.02, rel=0.1)
