@@ -1,4 +1,4 @@
-"""`torch.autograd` for operators that are not PyTorch's: gradients in reverse, and errors for all other derivatives."""
+"""`torch.autograd` for operators that are not PyTorch's: gradients in reverse, tangents in forward mode."""
 
 from collections.abc import Callable, Iterable, Mapping
 
@@ -6,14 +6,19 @@ import torch
 from torch.autograd import forward_ad
 
 from ninetoothed.errors import UnsupportedError
-from ninetoothed.runtime import private
+from ninetoothed.runtime import private, private_functorch
 from ninetoothed.runtime.private import FunctionSchema, OpOverload
 
+from .forward_mode import WITHOUT, call_on_duals, tangents_of
 from .recording import Gradient, recorder, recorder_of_plain_calls
 
 
 def in_reverse(
-    operator: OpOverload, schema: FunctionSchema, gradient: Gradient, kernels: Mapping[str, Callable]
+    operator: OpOverload,
+    schema: FunctionSchema,
+    gradient: Gradient,
+    kernels: Mapping[str, Callable],
+    allocate: Callable,
 ) -> Callable:
     """Make the kernel for autograd: a gradient in reverse is recorded, any other derivative is an error.
 
@@ -26,6 +31,9 @@ def in_reverse(
     below, read_keys = private.below_autograd(), private.read_keys
     record = recorder(operator, schema, gradient, below)
     below_autograd, keys_below = below or (None, None)
+    # They are derived by `torch.func`.
+    has_tangents = below is not None and private.at_one_level is not None
+    has_tangents = has_tangents and not gradient.is_missing and name not in WITHOUT
     plain = {private.plain_keys(device): kernel for device, kernel in kernels.items()}
     kernel_of = plain.get
     recorder_of = {
@@ -38,10 +46,15 @@ def in_reverse(
         transformed = has_transforms()
         # A level that was not entered through `forward_ad`, as in a traced graph, is not counted there.
         if (transformed or may_have_tangents()) and _have_tangents((*args, *kwargs.values())):
-            raise UnsupportedError(
-                f"{name} has no forward-mode derivative yet; call it on tensors without tangents, or use PyTorch's own "
-                "operator under torch.func.jvp, jacfwd and torch.autograd.forward_ad"
-            )
+            if gradient.recorded is not None:
+                return gradient.recorded(*args, **kwargs)
+            if not has_tangents or transformed and not private_functorch.IS_THERE:
+                raise no_tangents(name)
+            output = call_on_duals(operator, allocate, args, kwargs)
+            if transformed or not (is_enabled() and any_requires_grad(*args, **kwargs)):
+                return output
+            # The graph is of what has tangents, too: so have gradients.
+            return record(keyset, args, kwargs, tangents_of(output))
         if is_enabled() and any_requires_grad(*args, **kwargs):
             if transformed and gradient.is_missing:
                 raise no_backward(name)
@@ -70,6 +83,13 @@ def tensors_among(values: Iterable) -> list[torch.Tensor]:
     flat = (item for value in values for item in (value if isinstance(value, list | tuple) else (value,)))
 
     return [item for item in flat if isinstance(item, torch.Tensor)]
+
+
+def no_tangents(name: str) -> UnsupportedError:
+    return UnsupportedError(
+        f"{name} has no forward-mode derivative, as it has no backward or this PyTorch hides its transforms; call it "
+        "on tensors without tangents, or use PyTorch's own operator under torch.func.jvp and torch.autograd.forward_ad"
+    )
 
 
 def no_backward(name: str) -> UnsupportedError:

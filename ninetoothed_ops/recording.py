@@ -149,20 +149,27 @@ class _Call:
 
 
 class _CallInGraph:
-    """A call of an operator in the graph of autograd: `apply(call, (output,), *flat)`, `flat` the positional arguments.
+    """A call of an operator in the graph of autograd: `apply(call, (output, tangents), *flat)`.
 
-    The output is no part of the call, which the graph keeps: the output keeps the graph.
+    `flat` are the positional arguments. Tangents are those of each output, None where there are none. The output is no
+    part of the call, which the graph keeps: the output keeps the graph.
     """
 
     @staticmethod
     def forward(ctx: Any, call: _Call, computed: tuple, *flat: Any) -> Any:
         # The call and what it computed are the first arguments.
         ctx.call, ctx.needs_input_grad = call, tuple(_nested(ctx.needs_input_grad[2:], call.lengths))
-        (output,) = computed
+        output, ctx.tangents = computed
         call.recorded.set_up(ctx, tuple(_nested(flat, call.lengths)), call.kwargs, output)
         if isinstance(output, torch.Tensor):
             return output
         return tuple(_flat([output] if call.recorded.is_one else output, call.output_lengths))
+
+    @staticmethod
+    def jvp(ctx: Any, *_: Any) -> Any:
+        # They were computed before; what is saved of the output has them, too.
+        tangents, ctx.tangents = ctx.tangents, None
+        return tangents
 
     @staticmethod
     def backward(ctx: Any, *flat: Any) -> Any:
@@ -206,14 +213,14 @@ def _recorder(recorded: _Recorded, below_autograd: Callable[[], AbstractContextM
         with private.at_one_level():
             return of_one_level.apply(*args)  # type: ignore[attr-defined]
 
-    def record(keyset, args, kwargs):
+    def record(keyset, args, kwargs, tangents=None):
         args = (*args, *recorded.defaults[len(args) :])
         # Not inside `apply`, which turns gradients and tangents off: outer levels of `torch.func` have yet to see both.
         with below_autograd():
             output = recorded.operator.redispatch(keyset & keys_below, *args, **kwargs)
         lengths, output_lengths = _lengths(args), _lengths([output] if recorded.is_one else output)
         call = _Call(recorded, kwargs, lengths, output_lengths)
-        output = apply(call, (output,), *_flat(args, lengths))
+        output = apply(call, (output, tangents), *_flat(args, lengths))
         if isinstance(output, torch.Tensor):
             return output
         outputs = _nested(output, output_lengths)

@@ -258,7 +258,8 @@ def _implement(
         # vmap runs an operator that it does not know on one example after another, each of which would draw numbers of
         # its own. PyTorch's operators, by which the same is computed, draw as vmap's `randomness` says.
         library.impl(operator, cast_where_enabled(gradient.recorded, autocast), "FuncTorchVmapMode")
-    library.impl(operator, in_reverse(operator, schema, gradient, kernels), "Autograd", with_keyset=True)
+    autograd = in_reverse(operator, schema, gradient, kernels, functions.fake)
+    library.impl(operator, autograd, "Autograd", with_keyset=True)
 
 
 def _define(name: str, signature: str, tags: tuple[torch.Tag, ...]) -> OpOverload:

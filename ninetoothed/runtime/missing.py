@@ -16,6 +16,7 @@ _LOG = logging.getLogger("ninetoothed")
 _SLOWER = "calls take longer"
 _DISPATCHED = "what autograd has to record is told in another way, and calls take longer"
 _UNTRANSFORMED = "`torch.func.grad` and its like cannot transform operators"
+_UNPUSHED = "operators have no tangents under `torch.func.jvp` and `jacfwd`"
 _MODULES = "modules are called, where their forwards might be"
 _OWN_KEY = "each process finds compiled kernels by Triton's own key"
 _LONGEST = "the longest entry of a nested tensor is read from the GPU at each call"
@@ -68,6 +69,11 @@ OF_PYTORCH = {
     "torch.autograd.forward_ad._current_level": "each tensor is asked for a tangent",
     "torch._functorch.utils.enable_single_level_autograd_function": _UNTRANSFORMED,
     "torch.autograd.function._SingleLevelFunction": _UNTRANSFORMED,
+    "torch._functorch.pyfunctorch.retrieve_current_functorch_interpreter": _UNPUSHED,
+    "torch._C._functorch._unwrap_for_grad": _UNPUSHED,
+    "torch._C._functorch._wrap_for_grad": _UNPUSHED,
+    "torch._C._ForceDispatchKeyGuard": _UNPUSHED,
+    "torch._C._parse_dispatch_key": _UNPUSHED,
     "torch._C._AutoDispatchBelowAutograd": "PyTorch's own kernel for autograd hands calls on",
     "torch._C._after_autograd_keyset": "PyTorch's own kernel for autograd hands calls on",
 }

@@ -139,6 +139,8 @@ def backward_gradient(ctx, *grads):
     *tensors, mean, variance = ctx.saved_tensors
     given = [each for each in tensors if each is not None]
     needed = [each for each, is_needed in zip(grads, ctx.output_mask) if is_needed]
+    if not needed:
+        return (None,) * 9
     found = torch.func.vjp(functools.partial(_written_out, ctx, mean, variance), *given)[1](needed)
 
     return *found, *(None,) * (9 - len(found))

@@ -61,7 +61,8 @@ def recorded(
     arguments, options = (input, weight, target, bias, class_weight), (ignore_index, label_smoothing, z_loss, softcap)
     # What is scaled in a backward must be known before: of float16, whose small numbers would be lost, it is not, nor
     # under transforms, which may ask for gradients of gradients.
-    is_apart = memory == "least" or reduction == _NONE or input.dtype is torch.float16 or private.has_transforms()
+    is_transformed = private.has_transforms() or private.may_have_tangents()
+    is_apart = memory == "least" or reduction == _NONE or input.dtype is torch.float16 or is_transformed
     if is_apart or class_weight is not None and class_weight.requires_grad:
         found, _, _ = operator_of_rows(*arguments, *options)
         return reduced(found, target, class_weight, reduction, ignore_index)

@@ -140,7 +140,7 @@ def launch_gradient(
 
 
 def setup_context_gradient(ctx, inputs, output):
-    *tensors, _, _, _, _, ctx.is_causal, ctx.scale, _ = inputs
+    *tensors, _, _, _, _, ctx.is_causal, ctx.scale, ctx.needed = inputs
     ctx.save_for_backward(*tensors)
     ctx.set_materialize_grads(False)
 
@@ -148,6 +148,7 @@ def setup_context_gradient(ctx, inputs, output):
 def backward_gradient(ctx, *grads):
     """Differentiate attention in PyTorch's operations, with a score for each row and each column of all entries."""
     query, key, value, offsets, lengths, key_offsets, key_lengths, grad = ctx.saved_tensors
+    grads = tuple(each if is_needed else None for each, is_needed in zip(grads, ctx.needed))
     rows = places_of(offsets, lengths, query.shape[1])
     columns = places_of(*((offsets, lengths) if key_offsets is None else (key_offsets, key_lengths)), key.shape[1])
     seen = (rows.entry[:, None] == columns.entry) & rows.is_inside[:, None] & columns.is_inside

@@ -339,6 +339,12 @@ def test_derivatives_that_there_are_none_of():
     leaves, slots = leaves_and_slots(dtype=torch.float32)
     with pytest.raises(RuntimeError, match="a leaf Variable that requires grad"):
         operator(*leaves[:5], slots, *leaves[5:])
-    with forward_ad.dual_level(), pytest.raises(UnsupportedError, match="rope_into_cache has no forward-mode"):
-        dual = forward_ad.make_dual(leaves[0].detach(), torch.ones_like(leaves[0]))
-        operator(dual, *(each.detach() for each in leaves[1:5]), slots, *(each.detach() for each in leaves[5:]))
+
+
+def test_a_tangent_of_queries():
+    leaves, slots = leaves_and_slots(dtype=torch.float32)
+    query, *others = (each.detach() for each in leaves)
+    with forward_ad.dual_level():
+        dual = forward_ad.make_dual(query, query.flip(0))
+        tangent = forward_ad.unpack_dual(operator(dual, *others[:4], slots, *others[4:])).tangent
+    torch.testing.assert_close(tangent, operator(query.flip(0), *others[:4], slots, *others[4:]))

@@ -1,0 +1,96 @@
+"""Swapped modules as graphs: what traces an unswapped model traces it, and what cannot says so by name."""
+
+import io
+
+import pytest
+import torch
+from torch import nn
+from torch.fx.experimental.proxy_tensor import make_fx
+
+import ninetoothed_ops
+from tests.conftest import DEVICE
+
+
+def network() -> nn.Sequential:
+    torch.manual_seed(0)
+    layers = nn.Linear(8, 16), nn.SiLU(), nn.LayerNorm(16), nn.RMSNorm(16), nn.Linear(16, 8), nn.GELU()
+    return nn.Sequential(*layers).to(DEVICE)
+
+
+@pytest.fixture
+def model():
+    swapped = network()
+    ninetoothed_ops.swap_modules(swapped)
+    return swapped
+
+
+def inputs(*sizes: int):
+    return [torch.randn(size, 8, device=DEVICE) for size in sizes]
+
+
+def check(graph, *sizes: int) -> None:
+    """Compare a graph with the unswapped model, on inputs of these sizes."""
+    plain = network()
+    for x in inputs(*sizes):
+        torch.testing.assert_close(graph(x), plain(x), rtol=1e-4, atol=1e-5)
+
+
+def saved(artifact, save, load):
+    """What is saved and loaded."""
+    buffer = io.BytesIO()
+    save(artifact, buffer)
+    buffer.seek(0)
+    return load(buffer)
+
+
+def test_make_fx(model):
+    graph = make_fx(model)(*inputs(3))
+    check(graph, 3)
+    assert "torch.ops.ninetoothed.layer_norm" in graph.code
+
+
+def test_symbolic_trace(model):
+    graph = torch.fx.symbolic_trace(model)
+    check(graph, 3, 5)
+    assert any("ninetoothed" in str(node.target) for node in graph.graph.nodes)
+
+
+@pytest.mark.filterwarnings("ignore:.*deprecated:FutureWarning")
+def test_a_jit_trace(model):
+    with torch.no_grad():
+        traced = torch.jit.trace(model, inputs(3))
+    assert "ninetoothed::rms_norm" in str(traced.inlined_graph)
+    check(traced, 3, 5)
+    check(saved(traced, torch.jit.save, torch.jit.load), 5)
+
+
+@pytest.mark.parametrize("strict", (False, True))
+@pytest.mark.parametrize("sizes", ((3,), (3, 5, 1)))
+def test_an_export(model, strict, sizes):
+    shapes = ({0: torch.export.Dim("rows")},) if len(sizes) > 1 else None
+    program = torch.export.export(model, tuple(inputs(3)), dynamic_shapes=shapes, strict=strict)
+    check(saved(program, torch.export.save, torch.export.load).module(), *sizes)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_onnx_refuses_by_name(model):
+    with pytest.raises(Exception, match="ninetoothed::linear"):
+        torch.onnx.export(model, tuple(inputs(3)), io.BytesIO(), dynamo=False)
+
+
+def test_dynamic_layer_norms_compile_as_often_as_pytorchs():
+    def count(function):
+        torch._dynamo.reset()
+        counter = torch._dynamo.testing.CompileCounter()
+        compiled = torch.compile(function, backend=counter, dynamic=True)
+        for rows, columns in ((3, 8), (4, 8), (1, 8), (3, 5), (2, 16)):
+            x, *vectors = (torch.randn(shape, device=DEVICE) for shape in ((rows, columns), (columns,), (columns,)))
+            compiled(x, *vectors)
+        return counter.frame_count
+
+    ours, theirs = (
+        count(lambda x, weight, bias, norm=norm: norm(x, x.shape[-1:], weight, bias))
+        for norm in (ninetoothed_ops.layer_norm, nn.functional.layer_norm)
+    )
+    torch._dynamo.reset()
+    assert ours == theirs
