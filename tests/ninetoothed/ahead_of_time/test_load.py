@@ -1,6 +1,7 @@
 """Kernels that were built, called from Python: what reaches the driver is what the runtime would launch."""
 
 import collections
+import dataclasses
 import subprocess
 import sys
 import threading
@@ -100,6 +101,14 @@ def test_threads_share_a_kernel(scaled_folder, record, monkeypatch):
         thread.join()
     found = collections.Counter(line.partition(" (128, 1, 1) ")[2] for line in record())
     assert found == dict.fromkeys(lines, 50)
+
+
+def test_each_gpu_has_machine_code_of_its_own(scaled_folder, record):
+    built, first = ninetoothed.load(scaled_folder).scaled, loaded.device_of(None)
+    second = dataclasses.replace(first, index=1)
+    variant = next(each for each in built.variants if each.architecture == 90)
+    codes = [built._loaded(variant, device) for device in (first, second, first, second)]
+    assert codes[0] is codes[2] and codes[1] is codes[3] and codes[0] is not codes[1]
 
 
 def test_nothing_is_launched_over_no_element(scaled_folder, record):

@@ -115,19 +115,27 @@ def test_a_wrong_answer_to_what_is_missing_is_refused(tmp_path):
         ninetoothed.load(tmp_path).serve(missing="perhaps")
 
 
-def test_operators_are_recorded_under_names_of_their_own(tmp_path, record, request):
+def test_operators_are_recorded_and_served(tmp_path, record, request, monkeypatch):
     import ninetoothed_ops
 
-    x, weight = torch.randn(8, 512).half(), torch.randn(512).half()
+    weight = torch.randn(512).half()
 
-    def run():
+    def run(x):
         return ninetoothed_ops.softmax(x, -1), ninetoothed_ops.rms_norm(x, (512,), weight), ninetoothed_ops.silu(x)
 
     with ninetoothed.recording(tmp_path, gpus=("h200", "a100")) as made:
-        run()
+        run(torch.randn(8, 512).half())
     kernels = {each.kernel for each in made.folder.variants}
     assert {"softmax", "rms_norm", "silu"} <= kernels
     assert {each.architecture for each in made.folder.variants} == {80, 90}
+    counts = request.getfixturevalue("on_gpu")
+    monkeypatch.setenv("NT_PARAMETERS", "")
+    ninetoothed.load(tmp_path).serve(missing="refuse")
+    for number in range(5):  # new, found again, recorded by the operator, replayed
+        run(torch.randn(40, 512).half())
+        names = [line.split(" ")[1] for line in record() if line.startswith("launch ")]
+        assert len(names) == 3 * (number + 1) and {"softmax", "rms_norm", "silu"} == set(names)
+    assert counts == {"traced": 0, "compiled": 0}
 
 
 PROGRAM = """
