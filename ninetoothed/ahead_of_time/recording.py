@@ -9,12 +9,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from ninetoothed.ahead_of_time import builder
 from ninetoothed.ahead_of_time.carry import CarriedVariant, carried
 from ninetoothed.built.folder import BuiltFolder
 from ninetoothed.built.identity import identity
 from ninetoothed.definition import KernelDefinition
-from ninetoothed.errors import ResourceError, UnsupportedError
+from ninetoothed.errors import NineToothedError
 from ninetoothed.runtime.dispatch import Launcher
 from ninetoothed.runtime.loading.served import served
 from ninetoothed.runtime.selection.machine import Machine
@@ -38,7 +40,9 @@ class Recording:
     _names: dict[str, str] = field(default_factory=dict)
 
     def observe(self, definition: KernelDefinition, arguments: tuple, constants: Mapping[str, Any]) -> None:
-        """Compile a call for each GPU."""
+        """Compile a call for each GPU; one of empty tensors mostly launches nothing, and is left out."""
+        if any(isinstance(each, torch.Tensor) and not each.numel() for each in arguments):
+            return
         own = identity(definition).digest
         variety = own, tuple(parameter.touched for parameter in definition.parameters)
         launcher = self._launchers.setdefault(variety, Launcher(definition))
@@ -47,7 +51,7 @@ class Recording:
             try:
                 compiled = launcher.compile(arguments, dict(constants), gpu)
                 made = carried(compiled.plan, compiled.call, compiled.selection, compiled.variant, {})
-            except (UnsupportedError, ResourceError) as error:
+            except NineToothedError as error:  # what the call itself would raise is raised when it runs
                 self.left_out[definition.name] = str(error)
                 _LOG.warning("kernel %s is not built: %s", definition.name, error)
                 continue

@@ -75,7 +75,7 @@ def on_gpu(record, monkeypatch):
 def test_what_was_recorded_is_served_and_nothing_is_compiled(tmp_path, record, request, monkeypatch):
     kernel = make()
     with ninetoothed.recording(tmp_path, gpus=("h200",)) as made:
-        for size in (1024, 1023, 1024):
+        for size in (1024, 1023, 0, 1024):
             kernel(halves(size), halves(size))
     assert not made.left_out and [each.kernel for each in made.folder.variants] == ["scale", "scale"]
     counts = request.getfixturevalue("on_gpu")
@@ -179,3 +179,21 @@ def test_identities_are_the_same_in_other_processes(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "argv", [str(program)])
     own = identity(runpy.run_path(str(program))["kernel"].definition).digest
     assert other.strip() == own and len(own) == 64
+
+
+def test_what_cannot_be_built_is_left_out_and_said(tmp_path, caplog):
+    def by_text(x, y, kind):
+        y = x + 1 if kind == "one" else x
+
+    tensors = (Tensor(1), Tensor(1), Tensor(0, constexpr=True))
+    kernel = ninetoothed.make(lambda x, y, k: (*arrangement(x, y), k), by_text, tensors, kernel_name="by_text")
+    y = torch.empty(5)
+    with caplog.at_level(logging.WARNING, "ninetoothed"), ninetoothed.recording(tmp_path, gpus=("h200",)) as made:
+        kernel(torch.ones(5), y, "one")
+        make()(torch.ones(5), y[:])
+    assert [each.kernel for each in made.folder.variants] == ["scale"]
+    assert (
+        "`kind` is 'one', which is no number" in made.left_out["by_text"]
+        and "kernel by_text is not built" in caplog.text
+    )
+    assert y.eq(3).all()  # both ran
