@@ -252,7 +252,9 @@ def test_in_place(silu, backend):
     x = random(3, 4).requires_grad_()
     output = function(x)
 
-    assert torch.equal(output, operator("silu")(x)) and output.requires_grad
+    # Compiled steps of training leave the module's to PyTorch.
+    torch.testing.assert_close(output, operator("silu")(x))
+    assert output.requires_grad
     expected = torch.autograd.grad(torch.nn.functional.silu(x).sum(), x)[0]
     torch.testing.assert_close(torch.autograd.grad(output.sum(), x)[0], expected)
 
