@@ -254,11 +254,11 @@ class Layer(nn.Module):
 
 def test_swapped_modules_take_nested_tensors(called):
     torch.manual_seed(0)
-    layer = Layer().to(DEVICE)
+    layer = Layer().double()
     leaf, x = ragged(None, 16)
     with torch.no_grad():
-        alone = [layer.double()(each.double()[None])[0] for each in x.unbind() if each.shape[0]]
-    layer.float()
+        alone = [layer(each.double().cpu()[None])[0].to(DEVICE) for each in x.unbind() if each.shape[0]]
+    layer.float().to(DEVICE)
     ours.swap_modules(layer)
     result = layer(x)
     torch.testing.assert_close(result.values().double(), torch.cat(alone), rtol=1e-4, atol=1e-5)
