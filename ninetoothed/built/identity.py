@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import contextlib
 import functools
 import hashlib
 import inspect
@@ -55,40 +56,67 @@ def _sources(value: Any, seen: set[int], free: list[FreeName]) -> Iterator[str]:
         for each in (*value.args, *value.keywords.items()):
             yield from _sources(each, seen, free)
         return
-    function = inspect.unwrap(getattr(value, "__func__", value)) if callable(value) else value
-    if not isinstance(function, types.FunctionType):
+    function = _function(value)
+    if function is None:
         yield _shown(value)
         return
-    if id(function) in seen or (function.__module__ or "").startswith(_KNOWN):
+    if id(function) in seen or _is_known(function.__module__):
         yield function.__qualname__
         return
     seen.add(id(function))
     yield _text(function)
-    yield _shown(function.__defaults__)
-    for name, found, noted in _named(function):
-        if noted is not None:
-            free.append(noted)
-        yield name
-        yield from _sources(found, seen, free)
-
-
-def _named(function: types.FunctionType) -> Iterator[tuple[str, Any, FreeName | None]]:
-    """Yield what a function names: globals, what it takes of modules, closures; with how the value is watched."""
+    yield _shown((function.__defaults__, function.__kwdefaults__))
     names = sorted({name for code in _codes(function.__code__) for name in code.co_names})
-    for name in names:
-        found = function.__globals__.get(name, getattr(builtins, name, None))
-        if not isinstance(found, types.ModuleType):
-            if found is not None:
-                yield name, found, free_names.of_function(function, name, found)
-        elif not found.__name__.startswith(_KNOWN):
-            for other in (each for each in names if each in vars(found)):
-                yield other, vars(found)[other], free_names.of_owner(found, other, vars(found)[other])
+    found = list(_named(function, names))
+    if isinstance(value, types.MethodType):
+        found += _attributes(value.__self__, names, set())
+    for name, each, noted in found:
+        free += [] if noted is None else [noted]
+        yield name
+        yield from _sources(each, seen, free)
+
+
+def _function(value: Any) -> types.FunctionType | None:
+    """Return the function behind a method, a decorated function, or one of `triton.jit`."""
+    inner = getattr(value, "__func__", None) or getattr(value, "fn", None) or value
+    function = inspect.unwrap(inner) if callable(inner) else None
+    return function if isinstance(function, types.FunctionType) else None
+
+
+def _is_known(module: str | None) -> bool:
+    return module is not None and any(module == known or module.startswith(f"{known}.") for known in _KNOWN)
+
+
+def _named(function: types.FunctionType, names: list[str]) -> Iterator[tuple[str, Any, FreeName | None]]:
+    """Yield what a function names: globals, closures, and attributes of these; with how the value is watched."""
+    found = {name: function.__globals__.get(name, getattr(builtins, name, None)) for name in names}
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        with contextlib.suppress(ValueError):  # it is empty
+            found[name] = cell.cell_contents
+    seen: set[int] = set()
+    for name, value in found.items():
+        if value is not None and not isinstance(value, types.ModuleType):
+            yield name, value, free_names.of_function(function, name, value)
+        yield from _attributes(value, names, seen)
+
+
+def _attributes(owner: Any, names: list[str], seen: set[int]) -> Iterator[tuple[str, Any, FreeName | None]]:
+    """Yield the attributes of a module or of a user's object that have one of the names, and theirs in turn."""
+    module = owner.__name__ if isinstance(owner, types.ModuleType) else getattr(_class(owner), "__module__", None)
+    if id(owner) in seen or _is_known(module) or module == "ninetoothed.dtypes" or _function(owner) is not None:
+        return
+    seen.add(id(owner))
+    for name in names:
         try:
-            value = cell.cell_contents
-        except ValueError:  # it is empty
+            value = vars(owner)[name] if isinstance(owner, types.ModuleType) else getattr(owner, name)
+        except Exception:  # properties raise anything
             continue
-        yield name, value, free_names.of_function(function, name, value)
+        yield name, value, free_names.of_owner(owner, name, value)
+        yield from _attributes(value, names, seen)
+
+
+def _class(value: Any) -> type:
+    return value if isinstance(value, type) else type(value)
 
 
 def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
