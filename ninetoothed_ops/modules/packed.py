@@ -70,7 +70,7 @@ def find(
     positions = kwargs.get("position_ids")
     if length < 2 or key.shape[2] != length or not isinstance(positions, torch.Tensor):
         return None
-    if torch.compiler.is_compiling() or positions.shape != (1, length) or _is_captured(query):
+    if torch.compiler.is_compiling() or positions.shape != (1, length) or _is_captured(query) or positions.is_meta:
         return None
     if not is_causal if mask is None else mask.dtype is not torch.bool or mask.shape != (1, 1, length, length):
         return None
