@@ -10,6 +10,7 @@ import pathlib
 import re
 from typing import Any
 
+from benchmarks.gallery.__main__ import UNREACHED
 from benchmarks.gallery.files import THEMES, Example, examples
 from benchmarks.report import RESULTS
 from docs.gallery_pictures import drawn
@@ -26,22 +27,23 @@ PyTorch in float64. The tests run each on the CPU, in Triton's interpreter, and 
 [The operators of the package](operators.md) are not shown again.
 
 In the pictures each program has a colour, and frames are tiles; numbers are elements of the tensor, and dotted cells
-lie past its end. Sizes and blocks that only a call tells stand for small numbers. {timed}
+lie past its end. Sizes and blocks that only a call tells stand for small numbers.
+
+{timed}
 """
-TIMED = """Times are of one {device}, PyTorch {torch}, Triton {triton}, {date}: milliseconds of device time, medians in
-one run in which all take turns (`python -m benchmarks.gallery`); below 1 in the last column, ours is the fastest.
+TIMED = """Times are milliseconds of device time, medians in one run in which all that stand beside one another take
+turns (`python -m benchmarks.gallery`); below 1 in the last column, ours is the fastest. Each kernel says on which GPU.
+
+{runs}
 """
 
 
 def page() -> str:
     """Write the page of all kernels by theme."""
-    record = results()
-    times = {each["name"]: each for each in record.get("results", ())}
+    records = committed()
+    times = {each["name"]: {**each, "device": record["device"]} for record in records for each in timed_in(record)}
     found = examples()
-    said = "No kernel is timed yet."
-    if times:
-        versions = {key: str(record[key]).partition("+")[0] for key in ("device", "torch", "triton")}
-        said = TIMED.format(**versions, date=record["date"][:10])
+    said = TIMED.format(runs="\n".join(map(described, records))) if records else "No kernel is timed yet."
     parts = [HEADER.format(count=len(found), timed=said)]
     for theme, title in THEMES.items():
         own = [each for each in found if each.theme == theme]
@@ -50,10 +52,26 @@ def page() -> str:
     return "\n".join(parts)
 
 
-def results() -> dict[str, Any]:
-    """Read the newest committed result; empty where there is none."""
+def committed() -> list[dict[str, Any]]:
+    """Read the committed runs, the newest last: it tells of a kernel that several have timed."""
     records = [json.loads(path.read_text()) for path in RESULTS.glob("gallery-*.json")]
-    return max(records, key=lambda record: record["date"], default={})
+    return sorted(records, key=lambda record: record["date"])
+
+
+def timed_in(record: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return what a run has of the kernels that it reached."""
+    return [each for each in record["results"] if UNREACHED not in each["errors"].values()]
+
+
+def described(record: dict[str, Any]) -> str:
+    """Describe a run in one line of a list."""
+    versions = (
+        f"{name} {str(record[key]).partition('+')[0]}" for name, key in (("PyTorch", "torch"), ("Triton", "triton"))
+    )
+    count = len(timed_in(record))
+    return (
+        f"- {count} kernel{'s' * (count != 1)} on one {record['device']}, {', '.join(versions)}, {record['date'][:10]}"
+    )
 
 
 def table(own: list[Example], times: dict[str, Any]) -> str:
@@ -84,7 +102,8 @@ def section(example: Example, times: dict[str, Any]) -> str:
         links += f", and [the same in Triton by hand](../{path_of(example.in_triton)})"
     proved = f"Not decided: {example.data_dependent}." if example.data_dependent else "Proved for all sizes."
     taken = times.get(example.name, {})
-    timed = f"Timed with {', '.join(taken['arguments'])}." if times_of(example, times) else "Not timed."
+    is_timed = bool(times_of(example, times))
+    timed = f"Timed on {taken['device']} with {', '.join(taken['arguments'])}." if is_timed else "Not timed."
     errors = [f"{PEERS[peer]} failed: `{error}`." for peer, error in taken.get("errors", {}).items()]
     picture = f"![The arrangement of {example.name}](pictures/gallery/{example.name}.svg)"
     said = " ".join([f"{links}.", proved, timed, *errors])

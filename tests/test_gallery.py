@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from benchmarks.gallery.__main__ import UNREACHED
 from benchmarks.gallery.files import examples
 from docs import gallery
 from docs.gallery_pictures import drawn
@@ -24,13 +25,18 @@ def test_pictures_are_current(example):
 
 
 def test_times_are_shown_and_what_failed_is_told(tmp_path, monkeypatch):
-    own = examples()[0]
+    """Of two runs, what the newer one did not reach is told by the older one."""
+    own, other = examples()[:2]
     timed = {"arguments": ["float32 (8,)"], "milliseconds": {"ninetoothed": 0.5, "eager": 0.25}}
     result = {"name": own.name, **timed, "errors": {"inductor": "Error: no"}}
-    record = {"date": "2026-01-02T03", "device": "a GPU", "torch": "2.11+cu", "triton": "3.6", "results": [result]}
-    (tmp_path / "gallery-a-gpu.json").write_text(json.dumps(record))
+    unreached = {"name": own.name, "milliseconds": {}, "errors": {"ninetoothed": UNREACHED}}
+    newer = {"name": other.name, "milliseconds": {}, "errors": {"ninetoothed": "Error: never"}}
+    for day, name, results in ((2, "a GPU", [result]), (3, "another", [unreached, newer])):
+        record = {"date": f"2026-01-0{day}T03", "device": name, "torch": "2.11+cu", "triton": "3.6", "results": results}
+        (tmp_path / f"gallery-{day}.json").write_text(json.dumps(record))
     monkeypatch.setattr(gallery, "RESULTS", tmp_path)
     text = gallery.page()
     assert f"[{own.title}](#{gallery.anchor(own.title)}) | proved | 0.500 | 0.250 | 2.00 |" in text
-    assert "one a GPU, PyTorch 2.11, Triton 3.6, 2026-01-02" in text
-    assert "Timed with float32 (8,). Inductor failed: `Error: no`." in text and text.count("Not timed.") > 0
+    assert "- 1 kernel on one a GPU, PyTorch 2.11, Triton 3.6, 2026-01-02\n- 1 kernel on one another" in text
+    assert "Timed on a GPU with float32 (8,). Inductor failed: `Error: no`." in text and text.count("Not timed.") > 0
+    assert "Not timed. NineToothed failed: `Error: never`." in text and UNREACHED not in text

@@ -27,6 +27,7 @@ from benchmarks.gallery.compiling import OURS, Call, compile_all, copied, functi
 from benchmarks.gallery.files import Example, examples
 from benchmarks.report import RESULTS, save, slug, table
 
+UNREACHED = "not reached within the budget"
 PEERS = (OURS, "eager", "inductor", "triton")
 # Their results are random, or of one kernel and another algorithm: nothing to compare.
 RANDOM = ("random", "sampling")
@@ -121,7 +122,7 @@ def run(
     results = []
     for example in chosen:
         if time.monotonic() > until:
-            error = {OURS: "not reached within the budget"}
+            error = {OURS: UNREACHED}
             results.append({"name": example.name, "theme": example.theme, "milliseconds": {}, "errors": error})
             continue
         results.append(compare(example, device, with_inductor, clock))
