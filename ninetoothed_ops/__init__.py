@@ -35,3 +35,4 @@ __all__ += modules.__all__
 __all__ += ops.__all__
 
 after_import("torch.utils.flop_counter", lambda: importlib.import_module("ninetoothed_ops.ops.flops"))
+after_import("torch.distributed.tensor", lambda: importlib.import_module("ninetoothed_ops.sharding"))
