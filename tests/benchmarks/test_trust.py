@@ -1,7 +1,6 @@
 """The random cases of `benchmarks.trust`: the first seeds of each part hold, and whatever goes wrong is recorded."""
 
 import json
-import subprocess
 import sys
 import types
 
@@ -14,6 +13,7 @@ pytest.importorskip("tqdm")
 from benchmarks.trust import __main__ as trust, cache, misuse, record, semantics, worker
 from benchmarks.trust.parts import PARTS, Case, Part
 from ninetoothed import ApplicationError, ArrangementError
+from tests import forked
 from tests.ninetoothed.backends import interpreting
 
 HERE = [part for part in PARTS if part.needs != "cuda" or torch.cuda.is_available()]
@@ -31,8 +31,9 @@ def test_first_seed(part, tmp_path, monkeypatch):
     elif part.name == "errors" or (part.name == "cache" and torch.cuda.is_available()):
         # Mistakes are to leave the cache as it is, which a plugin that compiles in passing does not; and the processes
         # of the cache's cases are forked, and could not use a GPU that this one has used.
-        command = [sys.executable, "-m", "benchmarks.trust.worker", part.name, "0", "0"]
-        result = json.loads(subprocess.run(command, cwd=record.ROOT, capture_output=True, check=True).stdout)
+        done = forked.run_module("benchmarks.trust.worker", part.name, "0", "0", NINETOOTHED_CACHE_DIR=str(tmp_path))
+        assert done.status == "0", done.stderr[-4000:]
+        result = json.loads(done.stdout)
     else:
         result = worker.check(part.name, 0, set())
     assert result["cases"] > 0 and result["wrong"] == []

@@ -1,12 +1,11 @@
 """The notebooks, run on a CPU from the first cell to the last, as they are: without outputs."""
 
 import json
-import os
 import pathlib
-import subprocess
-import sys
 
 import pytest
+
+from tests import forked
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 NOTEBOOKS = sorted((ROOT / "examples" / "notebooks").glob("*.ipynb"))
@@ -23,6 +22,5 @@ def test_cells_run_in_order(path, tmp_path):
     # A file, since the compiler reads functions from their source.
     program = tmp_path / f"{path.stem}.py"
     program.write_text("\n\n".join("".join(cell["source"]) for cell in cells) + "\n")
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": "", "MPLBACKEND": "agg"}
-    done = subprocess.run([sys.executable, program], env=environment, capture_output=True, text=True, timeout=600)
-    assert done.returncode == 0, done.stderr[-4000:]
+    done = forked.run_script(program, CUDA_VISIBLE_DEVICES="", MPLBACKEND="agg")
+    assert done.status == "0", done.stderr[-4000:]

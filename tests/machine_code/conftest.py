@@ -21,7 +21,10 @@ def bundled(monkeypatch):
     path = Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / "ptxas"
     monkeypatch.setenv("TRITON_PTXAS_PATH", str(path))
     if assembler.for_hopper().is_sound:
-        pytest.skip(f"this Triton bundles a sound one: {assembler.for_hopper()}")
+        version = ".".join(map(str, assembler.for_hopper().version))
+        pytest.skip(
+            f"needs Triton with an assembler older than CUDA 13.3, which loses registers; this one has {version}"
+        )
     return assembler.for_hopper()
 
 

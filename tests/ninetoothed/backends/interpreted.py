@@ -12,6 +12,7 @@ from unittest import mock
 import numpy
 import torch
 
+from ninetoothed import ir
 from ninetoothed.backends import triton
 from ninetoothed.backends.torch import libdevice
 from ninetoothed.backends.torch.representation import from_memory, memory_dtype, to_memory
@@ -195,20 +196,39 @@ def _candidates(blocks):
     return candidates
 
 
+@dataclasses.dataclass(eq=False)
+class _Text:
+    """The text of a program: plain, and with what GPUs are given; each is written once, where a call asks for it."""
+
+    program: ir.Program
+
+    @functools.cached_property
+    def plain(self):
+        return _loaded(triton.emit(self.program))
+
+    @functools.cached_property
+    def rich(self):
+        """With tensor descriptors, and the first way of sharing that it has."""
+        names = frozenset(parameter.name for parameter in self.program.parameters)
+        for way in (Persistent(3), DataParallel(4), SplitK(3)):
+            emitted = triton.emit(self.program, Schedule(use_tma=names, sharing=way))
+            if emitted.persistent or emitted.coarsening > 1:
+                break
+        return _loaded(emitted)
+
+    def __call__(self, arguments, integers):
+        """Run with descriptors where what they describe is there and aligned, as on a GPU."""
+        tensors = [value for value in arguments.values() if isinstance(value, torch.Tensor)]
+        fits = all(tensor.numel() and tensor.data_ptr() % 16 == 0 for tensor in tensors)
+        run(*(self.rich if fits else self.plain), arguments, integers)
+
+
+def _loaded(emitted):
+    return emitted, load(emitted)
+
+
 def _compile(definition, variant):
-    plain = triton.emit(variant.program)
-    names = frozenset(parameter.name for parameter in variant.program.parameters)
-    ways = (Persistent(3), DataParallel(4), SplitK(3))
-    shared = [triton.emit(variant.program, Schedule(use_tma=names, sharing=way)) for way in ways]
-    rich = next((each for each in shared if each.persistent or each.coarsening > 1), shared[-1])
-    return functools.partial(_run_either, *((emitted, load(emitted)) for emitted in (plain, rich)))
-
-
-def _run_either(plain, rich, arguments, integers):
-    """With descriptors where what they describe is there and aligned, as on a GPU."""
-    tensors = [value for value in arguments.values() if isinstance(value, torch.Tensor)]
-    fits = all(tensor.numel() and tensor.data_ptr() % 16 == 0 for tensor in tensors)
-    run(*(rich if fits else plain), arguments, integers)
+    return _Text(variant.program)
 
 
 def pytest_configure(config):

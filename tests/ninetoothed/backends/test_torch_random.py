@@ -1,8 +1,6 @@
 """Random numbers are Triton's, bit by bit."""
 
 import json
-import subprocess
-import sys
 
 import pytest
 import torch
@@ -10,7 +8,9 @@ import torch
 import ninetoothed
 import ninetoothed.language as ntl
 from ninetoothed import ApplicationError, Tensor, dtypes, ir
+from tests import forked
 from tests.ninetoothed.applications import application_of
+from tests.ninetoothed.backends import interpreting
 from tests.ninetoothed.backends.torch_programs import execute, rows, value
 
 SEEDS = (0, 17, 2**40 + 3)
@@ -68,9 +68,8 @@ def interpreted(script, folder):
     pytest.importorskip("triton")
     file = folder / "script.py"
     file.write_text(script)
-    environment = {"TRITON_INTERPRET": "1", "PATH": "/usr/bin:/bin", "HOME": str(folder)}
-    done = subprocess.run([sys.executable, str(file)], capture_output=True, text=True, env=environment, timeout=300)
-    assert done.returncode == 0, done.stderr[-2000:]
+    done = forked.run_script(file, before=interpreting.BEFORE)
+    assert done.status == "0", done.stderr[-2000:]
     return json.loads(done.stdout)
 
 

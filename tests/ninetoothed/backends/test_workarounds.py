@@ -80,7 +80,8 @@ def compiled(function, capability=90):
     from triton.compiler import ASTSource
 
     signature = {"x_ptr": "*fp32", "y_ptr": "*fp32", "n": "i32"}
-    return triton.compile(ASTSource(function, signature, {}), target=GPUTarget("cuda", capability, 32)).asm
+    source, options = ASTSource(function, signature, {}), {"enable_fp_fusion": True}
+    return triton.compile(source, target=GPUTarget("cuda", capability, 32), options=options).asm
 
 
 @pytest.mark.parametrize(

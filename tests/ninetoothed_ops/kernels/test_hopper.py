@@ -69,7 +69,8 @@ def test_as_configured(name):
 
 @pytest.mark.gpu
 @pytest.mark.skipif(
-    not torch.cuda.is_available() or torch.cuda.get_device_capability() < (9, 0), reason="needs the copy engine"
+    not torch.cuda.is_available() or torch.cuda.get_device_capability() < (9, 0),
+    reason="needs a CUDA device with a copy engine, of Hopper or newer",
 )
 class TestOnGPU:
     def check(self, kernel, inputs, output, expected, tolerance=2e-3):

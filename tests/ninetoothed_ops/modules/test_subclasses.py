@@ -147,6 +147,7 @@ def test_weights_of_another_class_put_in_after_a_swap(convert, backend):
         try:
             torch.compile(twin, backend=backend)(x)
         except TypeError as reason:
-            pytest.skip(f"PyTorch does not compile its own module with such a weight: {reason}")
+            said = str(reason).partition("\n")[0]
+            pytest.skip(f"PyTorch does not compile its own module with such a weight: {said}")
         model = torch.compile(model, backend=backend)
     assert error(model(x), expected) < 1e-5

@@ -21,7 +21,8 @@ def nothing(monkeypatch, tmp_path):
     monkeypatch.setattr(assembler, "_driver_version", lambda: None)
     monkeypatch.setattr(assembler, "_DEFAULT_TOOLKIT", str(tmp_path / "local"))
     if assembler.of_triton().is_sound:
-        pytest.skip(f"this Triton bundles a sound one: {assembler.of_triton()}")
+        version = ".".join(map(str, assembler.of_triton().version))
+        pytest.skip(f"needs Triton with an assembler older than CUDA 13.3, to be replaced; this one has {version}")
 
 
 @pytest.fixture
