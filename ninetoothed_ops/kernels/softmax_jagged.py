@@ -52,13 +52,13 @@ def backward_application(grad, output, input_grad):
 
 
 @functools.cache
-def make(columns):
+def make(columns=64):
     """The kernel `(input, output)` of so many columns a program, a power of two."""
     return _made(application, 2, columns, "softmax_jagged")
 
 
 @functools.cache
-def make_backward(columns):
+def make_backward(columns=64):
     """The kernel `(grad, output, input_grad)`."""
     return _made(backward_application, 3, columns, "softmax_jagged_backward")
 
