@@ -82,17 +82,17 @@ def test_a_damaged_module_is_written_anew(cache):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert write_module("kernel", "text = 1\n") == path
-    path.write_bytes(b"\xff\xfe")
-    assert write_module("kernel", "text = 1\n").read_text() == "text = 1\n"
-    path.write_text("text = 2\n")
-    with pytest.warns(UserWarning, match="written anew"):
-        assert write_module("kernel", "text = 1\n").read_text() == "text = 1\n"
+    for damaged in (b"\xff\xfe", b"text = 2\n"):
+        path.write_bytes(damaged)
+        with pytest.warns(UserWarning, match="written anew"):
+            assert write_module("kernel", "text = 1\n").read_text() == "text = 1\n"
 
 
 def test_another_place_serves_where_the_cache_cannot(monkeypatch, tmp_path):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("NINETOOTHED_CACHE_DIR", str(tmp_path / "file"))
-    assert write_module("kernel", "text = 1\n").read_text() == "text = 1\n"
+    with pytest.warns(UserWarning, match="is not used as a cache"):
+        assert write_module("kernel", "text = 1\n").read_text() == "text = 1\n"
 
 
 def _write(number):

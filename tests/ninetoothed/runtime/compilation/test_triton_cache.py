@@ -133,6 +133,7 @@ def test_nothing_that_others_put_into_tritons_cache_is_asked_for(compiled, direc
     assert build().asm["cubin"] != b"another" and len(compiled) == 2
 
 
+@pytest.mark.filterwarnings("ignore:.* is ignored and written anew")
 @pytest.mark.parametrize("reason", (errno.ENOSPC, errno.EROFS, errno.EACCES))
 def test_another_place_serves_where_tritons_cache_takes_nothing(reason, directories, monkeypatch):
     original = os.makedirs
