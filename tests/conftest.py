@@ -88,7 +88,11 @@ CACHES = {"NINETOOTHED_CACHE_DIR": "own", "TRITON_CACHE_DIR": "triton"}
 
 
 def pytest_configure(config):
-    """Let workers, and processes that they start, find what others compiled, in new caches; one thread each."""
+    """Let workers, and processes that they start, find what others compiled, in new caches; one thread each.
+
+    What files draw when they are read is the same in each run, as is what tests draw.
+    """
+    torch.manual_seed(0)
     if "PYTEST_XDIST_WORKER" in os.environ:
         torch.set_num_threads(1)
         os.environ["OMP_NUM_THREADS"] = "1"
@@ -129,6 +133,12 @@ def pytest_xdist_make_scheduler(config, log):
     from xdist.scheduler import WorkStealingScheduling
 
     return WorkStealingScheduling(config, log) if config.getvalue("dist") == "load" else None
+
+
+@pytest.fixture(autouse=True)
+def seeded():
+    """Draw the same numbers in each run, whatever runs before: a test that fails fails again."""
+    torch.manual_seed(0)
 
 
 @pytest.fixture
