@@ -69,7 +69,7 @@ def longest_of(name: str, parts: JaggedParts) -> int:
     In a graph that is traced it cannot be read. It is no longer than all together: programs past an entry's end do
     nothing.
     """
-    if torch.compiler.is_compiling() and private.known_longest(parts.nested) is None:
+    if parts.is_traced and private.known_longest(parts.nested) is None:
         return parts.values.shape[parts.dim - 1]
     longest = parts.find_longest()
     if longest is None:

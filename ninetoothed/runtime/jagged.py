@@ -46,6 +46,11 @@ class JaggedParts:
         known = private.known_ends(nested)
         return cls(private.values_of(nested), nested.offsets(), nested.lengths(), dim, nested, known=known)
 
+    @property
+    def is_traced(self) -> bool:
+        """Tell whether these are parts of a graph that is traced: in PyTorch 2.11 only their offsets tell."""
+        return torch.compiler.is_compiling() or type(self.offsets) is not torch.Tensor
+
     def nest(self, values: torch.Tensor) -> torch.Tensor:
         """Nest other values as these are."""
         return private.nest(values, self.offsets, self.lengths, self.dim, self.known)
@@ -65,7 +70,7 @@ class JaggedParts:
 
         With lengths beside the offsets, these alone make the size.
         """
-        if not torch.compiler.is_compiling() or self.nested is None or other.nested is None:
+        if not self.is_traced or self.nested is None or other.nested is None:
             return False
         has_lengths = self.lengths is not None or other.lengths is not None
         return not has_lengths and self.nested.shape[self.dim] == other.nested.shape[other.dim]
@@ -90,7 +95,8 @@ def _is_captured(tensor: torch.Tensor) -> bool:
 def _are_one(a: torch.Tensor, b: torch.Tensor) -> bool:
     """Tell whether two tensors are the same memory, read alike."""
     alike = a.dtype == b.dtype and a.device == b.device and a.shape == b.shape and a.stride() == b.stride()
-    return alike and not torch.compiler.is_compiling() and a.data_ptr() == b.data_ptr()
+    are_real = not torch.compiler.is_compiling() and type(a) is type(b) is torch.Tensor
+    return alike and are_real and a.data_ptr() == b.data_ptr()
 
 
 def bind(definition: KernelDefinition, args: tuple, kwargs: dict[str, Any]) -> BoundCall:

@@ -45,7 +45,7 @@ def _rows_of(table: Any, parts: JaggedParts) -> torch.Tensor:
             "ninetoothed::rope gives dense tables no gradient of a nested tensor with holes, which would have a part "
             "in it; detach the tables, or give nested ones"
         )
-    longest = None if torch.compiler.is_compiling() else private.known_longest(parts.nested)
+    longest = None if parts.is_traced else private.known_longest(parts.nested)
     if longest is not None and longest > table.shape[-2]:
         raise ArgumentError(
             f"ninetoothed::rope is given tables of {table.shape[-2]} positions, and an entry of {longest}; make them "

@@ -48,7 +48,7 @@ def sdpa(
             parts = [JaggedParts.of(each) for each in (query, key, value)]
         if _are_offered(parts, enable_gqa):
             scale = parts[0].values.shape[-1] ** -0.5 if scale is None else scale
-            return _computed(query, key, value, is_causal, scale)
+            return _computed(query, key, value, is_causal, scale, parts[0].is_traced)
     return functional.scaled_dot_product_attention(
         query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa
     )
@@ -67,16 +67,15 @@ def _are_offered(parts: list[JaggedParts], enable_gqa: bool) -> bool:
     sizes = query.shape[0], query.shape[2], key.shape[0], key.shape[2], value.shape[2]
     if key.shape[:2] != value.shape[:2] or key.shape[2] != query.shape[2] or 0 in sizes:
         return False
-    if not torch.compiler.is_compiling() and 0 in (query.shape[1], key.shape[1]):
+    if not rows.is_traced and 0 in (query.shape[1], key.shape[1]):
         return False
     heads, groups = query.shape[0], key.shape[0]
     is_batch = rows.offsets.shape == columns.offsets.shape
     return is_batch and (heads == groups or (enable_gqa and heads % groups == 0))
 
 
-def _computed(query: Any, key: Any, value: Any, is_causal: bool, scale: float) -> Any:
+def _computed(query: Any, key: Any, value: Any, is_causal: bool, scale: float, is_traced: bool) -> Any:
     """Compute attention in the way that takes the least time where it is called."""
-    is_traced = torch.compiler.is_compiling()
     if torch.is_grad_enabled() and scale >= sdpa_with_lse.LOWEST_SCALE and not is_traced:
         return _Attention.apply(query, key, value, is_causal, scale)
     parts = [JaggedParts.of(each) for each in (query, key, value)]
