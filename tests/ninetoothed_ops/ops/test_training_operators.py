@@ -62,6 +62,12 @@ SHAPES = (
 )
 
 
+def in_pytorch(x, groups, weight, bias):
+    """PyTorch's norm of groups with both vectors, without one of which its gradient fails in 2.11."""
+    weight = x.new_ones(x.shape[1]) if weight is None else weight
+    return F.group_norm(x, groups, weight, x.new_zeros(x.shape[1]) if bias is None else bias, 1e-3)
+
+
 @pytest.mark.parametrize("dtype", TOLERANCES)
 @pytest.mark.parametrize("shape, groups", SHAPES)
 def test_group_norm(shape, groups, dtype):
@@ -70,7 +76,7 @@ def test_group_norm(shape, groups, dtype):
         weight, bias = (r(shape[1], dtype=dtype) if each else None for each in vectors)
         own = check(
             lambda x, w, b: ops.group_norm(x, groups, w, b, 1e-3),
-            lambda x, w, b: F.group_norm(x, groups, w, b, 1e-3),
+            lambda x, w, b: in_pytorch(x, groups, w, b),
             (x, weight, bias),
             dtype,
         )
