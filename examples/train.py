@@ -63,9 +63,11 @@ def llama(size: str) -> nn.Module:
     from transformers import LlamaConfig, LlamaForCausalLM
 
     shapes, length, _ = SIZES[size]
+    hidden, layers = shapes["hidden_size"], shapes["num_hidden_layers"]
     config = LlamaConfig(
-        vocab_size=256, intermediate_size=3 * shapes["hidden_size"], num_attention_heads=4, num_key_value_heads=2,
-        max_position_embeddings=4 * length, bos_token_id=None, eos_token_id=None, pad_token_id=0, **shapes,
+        vocab_size=256, hidden_size=hidden, intermediate_size=3 * hidden, num_hidden_layers=layers,
+        num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=4 * length,
+        bos_token_id=None, eos_token_id=None, pad_token_id=0,
     )  # fmt: skip
     torch.manual_seed(0)
     return LlamaForCausalLM(config)
