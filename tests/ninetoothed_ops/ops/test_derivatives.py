@@ -248,6 +248,8 @@ SILUS = (lambda x: ninetoothed_ops.silu(x, inplace=True), lambda x: swapped(True
 @pytest.mark.parametrize("backend", (None, "aot_eager"))
 @pytest.mark.parametrize("silu", SILUS)
 def test_in_place(silu, backend):
+    if backend and silu is SILUS[1] and torch.__version__.startswith("2.11."):
+        pytest.skip("PyTorch 2.11 has no gradient of its own silu that writes to what a graph is given")
     function = (lambda x: silu(x * 1)) if backend is None else torch.compile(lambda x: silu(x * 1), backend=backend)
     x = random(3, 4).requires_grad_()
     output = function(x)
