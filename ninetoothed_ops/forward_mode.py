@@ -81,10 +81,8 @@ def call_on_duals(operator: OpOverload, allocate: Callable, args: tuple, kwargs:
         primal, tangent = forward_ad.unpack_dual(tensor, level=0)
         primals.append(primal)
         tangents.append(tangent)
-    call, places = (
-        _CallAtPrimals(operator, allocate, args, kwargs),
-        [i for i, each in enumerate(tangents) if each is not None],
-    )
+    call = _CallAtPrimals(operator, allocate, args, kwargs)
+    places = [i for i, each in enumerate(tangents) if each is not None]
     run = private_functorch.run_below if private.has_transforms() else lambda call, *values: call(*values)
 
     def compute(primals, given):

@@ -83,12 +83,13 @@ class JaggedParts:
         if self.nested is None or self.offsets.shape[0] < 2:
             return self.longest or 0
         known = private.known_longest(self.nested)
-        if known is None and not _is_captured(self.offsets):
+        if known is None and not is_captured(self.offsets):
             known = private.read_longest(self.nested, self.offsets.diff() if self.lengths is None else self.lengths)
         return known
 
 
-def _is_captured(tensor: torch.Tensor) -> bool:
+def is_captured(tensor: torch.Tensor) -> bool:
+    """Tell whether what reads a tensor is recorded into a CUDA graph: no number can be read meanwhile."""
     return tensor.is_cuda and torch.cuda.is_current_stream_capturing()
 
 

@@ -20,6 +20,7 @@ from typing import Any
 import torch
 
 from ninetoothed.errors import ArgumentError, UnsupportedError
+from ninetoothed.runtime.jagged import is_captured
 from ninetoothed.runtime.private import version_of
 
 from ..ops.entries import places_of
@@ -70,7 +71,7 @@ def find(
     positions = kwargs.get("position_ids")
     if length < 2 or key.shape[2] != length or not isinstance(positions, torch.Tensor):
         return None
-    if torch.compiler.is_compiling() or positions.shape != (1, length) or _is_captured(query) or positions.is_meta:
+    if torch.compiler.is_compiling() or positions.shape != (1, length) or is_captured(query) or positions.is_meta:
         return None
     if not is_causal if mask is None else mask.dtype is not torch.bool or mask.shape != (1, 1, length, length):
         return None
@@ -116,7 +117,7 @@ def _of_lengths(
             f"{TOLD} tells packed sequences: one row of tokens, without a cache that holds others; this call has "
             f"{query.shape[0]} rows of {length} tokens and {key.shape[2]} keys. Leave it out, or flatten the batch"
         )
-    if torch.compiler.is_compiling() or _is_captured(query):
+    if torch.compiler.is_compiling() or is_captured(query):
         longest = kwargs.get("max_length_q")
         return Packed(told, longest if isinstance(longest, int) else length, mask is None, length)
     keeper = told if mask is None else mask
@@ -162,7 +163,3 @@ def _versions(*tensors: torch.Tensor) -> tuple[int, ...] | None:
     """Return how often tensors were written to; None where one does not tell, as those of inference."""
     versions = tuple(None if each.is_inference() else version_of(each) for each in tensors)
     return None if None in versions else versions  # type: ignore[return-value]
-
-
-def _is_captured(tensor: torch.Tensor) -> bool:
-    return tensor.is_cuda and torch.cuda.is_current_stream_capturing()

@@ -414,7 +414,7 @@ def test_nothing_is_copied_and_the_longest_entry_is_read_once(monkeypatch):
 
 
 def test_the_longest_entry_is_not_read_while_a_graph_is_captured(monkeypatch):
-    monkeypatch.setattr(jagged, "_is_captured", lambda tensor: True)
+    monkeypatch.setattr(jagged, "is_captured", lambda tensor: True)
     x, y = nested((3, 9), 5), torch.empty(2, 9, 5, device=DEVICE)
     with pytest.raises(ArgumentError, match="`x` .*longest entry.*captured; call the kernel once"):
         copying(1, other=0.0)(x, y, BLOCK=4)

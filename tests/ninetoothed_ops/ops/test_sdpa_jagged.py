@@ -195,7 +195,7 @@ def test_what_is_replayed_reads_the_offsets_of_each_call(monkeypatch):
 
 
 def test_the_longest_entry_is_not_read_while_a_graph_is_captured(monkeypatch):
-    monkeypatch.setattr(jagged, "_is_captured", lambda tensor: True)
+    monkeypatch.setattr(jagged, "is_captured", lambda tensor: True)
     _, query = nested((3, 9), 2, 16, offsets_of((3, 9)))
     with pytest.raises(ArgumentError, match="longest entry is not known.*captured"):
         sdpa(query, query, query)
