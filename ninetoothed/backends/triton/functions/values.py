@@ -33,9 +33,12 @@ def _full(shape: tuple[int, ...], node: ast.expr, dtype: DType | PointerType) ->
 
 
 def _number(shape: tuple[int, ...], text: ValueText, dtype: DType | PointerType) -> ast.expr:
-    """Print a tile of a known number; Triton 3.6 makes none of float8 but by their bits."""
+    """Print a tile of a known number. Triton 3.6 makes none of float8 but zeros; others are made of their bits.
+
+    A zero stays a constant: of a load that is filled with it, no select is left between shared memory and a product.
+    """
     assert text.constant is not None
-    if isinstance(dtype, DType) and dtype.is_float8:
+    if isinstance(dtype, DType) and dtype.is_float8 and _float8(float(text.constant), dtype):
         bits = _full(shape, syntax.number(_float8(float(text.constant), dtype)), dtypes.uint8)
         return syntax.call(ast.Attribute(bits, "to"), dtype_node(dtype), bitcast=True)
     return _full(shape, text.node, dtype)
