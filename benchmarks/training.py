@@ -70,7 +70,8 @@ VARIANTS = {
 }
 STEPS, WARM_UP = 8, 4
 # By how much a loss may differ from the first variant's, relative to it: bfloat16 rounds weights after each step.
-LOSS = 0.01
+# And by how much one near zero may: a large model knows the batch by heart after a few steps.
+LOSS, LOSS_NEAR_ZERO = 0.01, 0.001
 KERNELS = 12
 
 
@@ -249,7 +250,7 @@ def main(arguments=None):
 
     found = record["rows"].values()
     losses = [torch.tensor(row["losses"]) for row in found if "error" not in row]
-    are_alike = all(torch.allclose(each, losses[0], rtol=LOSS, atol=0.0) for each in losses)
+    are_alike = all(torch.allclose(each, losses[0], rtol=LOSS, atol=LOSS_NEAR_ZERO) for each in losses)
     is_exact = off["ours, eager"][1] <= RATIO * off["eager"][1]
     is_whole = len(losses) == len(found)
     return 1 if not (are_alike and is_exact and is_whole) else 3 if left else 0
