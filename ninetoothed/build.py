@@ -59,6 +59,8 @@ def build(
 def load(path: Any) -> Loaded:
     """Load kernels that were built ahead of time, and return them as attributes: `load("folder").add(x, y, z)`.
 
+    path: a folder, or a package of `ninetoothed_ops.aoti_compile_and_package`, which carries one.
+
     Nothing is compiled or traced, and Triton is not imported. The machine code of each is read when it is first
     launched on a GPU. Raises `LoadError` where files are missing or damaged.
     """
@@ -73,9 +75,9 @@ def recording(path: Any, *, gpus: Iterable[str | Machine] | None = None) -> Abst
 
     path: the folder. gpus: as for `build`.
 
-    Calls count that are new to a kernel: those of kernels that ran before in this process do not, so record in a fresh
-    one. The calls run as they would; run what depends on the device on the GPU that is to be served. What cannot be
-    built is named by a line of the logger `ninetoothed`, and by `left_out` of what the block is given.
+    The calls run as they would; run what depends on the device on the GPU that is to be served. What cannot be built is
+    named by a line of the logger `ninetoothed`, and by `left_out` of what the block is given. What a CUDA graph replays
+    is no call.
     """
     from ninetoothed.ahead_of_time import builder
     from ninetoothed.ahead_of_time.recording import recording as recorded

@@ -6,7 +6,7 @@ these names take the arguments of PyTorch's. `add_rms_norm`,
 `gated`, `rope_into_cache` and `swiglu` are one launch each for what are several operators of PyTorch's, and
 `linear_cross_entropy` is a loss without logits. `register` makes an operator of a kernel of your own; `swap_modules`
 puts modules that run on the operators into a model, and `register_attention` lets models of transformers ask for our
-attention by name.
+attention by name. `aoti_compile_and_package` and `aoti_load_package` are AOTInductor's, with kernels in the package.
 """
 
 import importlib
@@ -28,9 +28,10 @@ from .integrations import register_attention
 from .modules import *  # noqa: F403
 from .ops import *  # noqa: F403
 from .ops.after_import import after_import
+from .packages import aoti_compile_and_package, aoti_load_package
 from .registration import register
 
-__all__ = ["register", "register_attention"]
+__all__ = ["aoti_compile_and_package", "aoti_load_package", "register", "register_attention"]
 __all__ += modules.__all__
 __all__ += ops.__all__
 

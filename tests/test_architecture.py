@@ -160,7 +160,7 @@ def test_devices_are_known_to_the_runtime_alone():
             assert not uses, f"{path}:{uses} uses torch.cuda"
 
 
-# Of Python, of transformers, and of every subclass of `nn.Module`: private by their spelling.
+# Of Python, of transformers, of every subclass of `nn.Module`, and where AOTInductor stands: private by spelling.
 SPELT_PRIVATE = {
     "_asdict",
     "_getframe",
@@ -170,6 +170,7 @@ SPELT_PRIVATE = {
     "_parameters",
     "_modules",
     "_apply",
+    "_inductor",
 }
 
 

@@ -75,7 +75,7 @@ class Recording:
 def recording(path: Path, gpus: Sequence[Machine]) -> Iterator[Recording]:
     """Record what is called meanwhile, in any thread."""
     state, made = served(), Recording(path, gpus)
-    state.observers += (made.observe,)
+    state.watch(made.observe)
     try:
         yield made
     finally:

@@ -1,9 +1,13 @@
-"""The folder of what was built: machine code, and a manifest that says what it was built for, with what, and hashes."""
+"""The folder of what was built: machine code, and a manifest that says what it was built for, with what, and hashes.
+
+A package of AOTInductor, which is a zip file, may carry one among its files: see `ninetoothed_ops.packages`.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,13 +19,15 @@ from ninetoothed.errors import LoadError
 MANIFEST = "manifest.json"
 # Of the manifest's form; to be raised whenever one of before means something else.
 FORMAT = 1
+# Where a package of AOTInductor has its folder. Its `extra` is for texts.
+_CARRIED = "ninetoothed"
 
 
 @dataclass(frozen=True)
 class BuiltFolder:
     """A folder: its variants in the order in which they were built, with what they were built, and their files."""
 
-    path: Path
+    path: Path | zipfile.Path
     name: str
     variants: tuple[BuiltVariant, ...]
     versions: Mapping[str, str]
@@ -32,7 +38,7 @@ class BuiltFolder:
         path = self.path / variant.cubin
         try:
             content = path.read_bytes()
-        except OSError as error:
+        except (OSError, zipfile.BadZipFile) as error:
             raise LoadError(f"{path}, of kernel `{variant.kernel}`, cannot be read: {error}; {_ANEW}") from error
         if digest(content) != self.hashes.get(variant.cubin):
             raise LoadError(f"{path} is not what was built: its SHA-256 is another than {MANIFEST} says; {_ANEW}")
@@ -62,10 +68,28 @@ def write(
     return BuiltFolder(path, name, variants, versions, hashes)
 
 
-def load(path: Path) -> BuiltFolder:
-    """Read a folder's manifest. Raises `LoadError` where it is missing, damaged, or of another format."""
-    manifest = path / MANIFEST
+def add_to_package(package: Path, path: Path) -> None:
+    """Add the files of a folder to a package of AOTInductor."""
+    with zipfile.ZipFile(package, "a") as archive:
+        root = archive.namelist()[0].partition("/")[0]
+        for file in sorted(path.iterdir()):
+            archive.write(file, f"{root}/{_CARRIED}/{file.name}")
+
+
+def _located(path: Path) -> Path | zipfile.Path:
+    """Return where a folder's files are; those of a package in it."""
+    return next(zipfile.Path(path).iterdir()) / _CARRIED if path.is_file() else path
+
+
+def load(given: Path) -> BuiltFolder:
+    """Read the manifest of a folder, or of one that a package carries.
+
+    Raises `LoadError` where it is missing, damaged, or of another format.
+    """
+    manifest: Any = given
     try:
+        path = _located(given)
+        manifest = path / MANIFEST
         content = json.loads(manifest.read_bytes())
         form = content["format"]
         hashes = dict(content["files"])
@@ -73,7 +97,7 @@ def load(path: Path) -> BuiltFolder:
         is_whole = content["digest"] == _digest(said, hashes)
     except FileNotFoundError as error:
         raise LoadError(f"{path} holds no {MANIFEST}; give the folder that `ninetoothed.build` has written") from error
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile, StopIteration) as error:
         raise LoadError(f"{manifest} cannot be read: {error!r}; {_ANEW}") from error
     if form != FORMAT:
         raise LoadError(f"{manifest} has format {form}, and this version reads {FORMAT}; build it anew")

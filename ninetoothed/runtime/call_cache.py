@@ -8,8 +8,11 @@ A call that neither recognises is prepared anew. A call that was found by its si
 
 from __future__ import annotations
 
+import functools
 import threading
+import weakref
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
@@ -64,6 +67,7 @@ class CallCache:
         self._tries = 0
         self._lock = threading.Lock()
         self.recent: tuple[FastPath, ...] = ()
+        caches().add(self)
 
     def again(self, args: tuple, constants: tuple) -> Any:
         """Run the fast path of a call that is not among the recent ones; None where there is none."""
@@ -118,6 +122,31 @@ class CallCache:
 
     def __len__(self) -> int:
         return len(self._known)
+
+
+@dataclass(frozen=True, eq=False)
+class CallCaches:
+    """Know the caches of this process, which forget their calls where these lead elsewhere from now on."""
+
+    known: weakref.WeakSet[CallCache] = field(default_factory=weakref.WeakSet)
+    lock: Any = field(default_factory=threading.Lock)
+
+    def add(self, cache: CallCache) -> None:
+        with self.lock:
+            self.known.add(cache)
+
+    def forget(self) -> None:
+        """Forget all calls of all kernels and operators; what was compiled for them stays."""
+        with self.lock:
+            every = list(self.known)
+        for cache in every:
+            cache.forget()
+
+
+@functools.cache
+def caches() -> CallCaches:
+    """Return those of this process."""
+    return CallCaches()
 
 
 def signature(args: tuple, constants: tuple, exact: tuple[int, ...] | None) -> tuple:

@@ -40,3 +40,8 @@ def device_of(place: torch.device) -> Device:
     shared = getattr(found, "shared_memory_per_block_optin", 0) or 2**20
     architecture = found.major * 10 + found.minor
     return Device(index, found.name, architecture, found.multi_processor_count, shared, driver.driver())
+
+
+def here() -> Device | None:
+    """Describe the current GPU; None where there is none."""
+    return device_of(torch.device("cuda")) if torch.cuda.is_available() else None

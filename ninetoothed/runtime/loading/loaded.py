@@ -30,7 +30,7 @@ from ninetoothed.runtime.fast_path import run
 from ninetoothed.runtime.launch_steps import LaunchPlan
 from ninetoothed.runtime.loading import match, served
 from ninetoothed.runtime.loading.code import LoadedCode, loaded
-from ninetoothed.runtime.loading.device import Device, device_of
+from ninetoothed.runtime.loading.device import Device, device_of, here
 from ninetoothed.runtime.loading.plan import plan_of
 from ninetoothed.runtime.private import as_plain, hidden_from_dynamo
 
@@ -171,7 +171,7 @@ class BuiltKernel:
             self._devices[place] = device_of(place)
         return self._devices[place]
 
-    def _runnable(self, device: Device) -> tuple[BuiltVariant, ...]:
+    def runnable(self, device: Device) -> tuple[BuiltVariant, ...]:
         """Return the variants that a GPU can run: those of its own architecture, else of an older one of its family."""
         own = [each for each in self.variants if each.architecture == device.architecture]
         family = [
@@ -181,7 +181,10 @@ class BuiltKernel:
             and each.architecture // 10 == device.architecture // 10
             and each.architecture <= device.architecture
         ]
-        found = tuple(each for each in own or family if each.shared <= device.shared_memory)
+        return tuple(each for each in own or family if each.shared <= device.shared_memory)
+
+    def _runnable(self, device: Device) -> tuple[BuiltVariant, ...]:
+        found = self.runnable(device)
         if not found:
             built = ", ".join(sorted({f"{each.gpu} (sm_{each.architecture})" for each in self.variants}))
             raise LoadError(
@@ -268,11 +271,24 @@ class Loaded:
         """Let calls of kernels in this process, those of operators among them, find theirs here: nothing is traced.
 
         missing: "compile" for calls that were not built, with a line of the logger `ninetoothed`, or "refuse" for an
-            error. Calls that a kernel has met before go on as they were.
+            error. It holds for all kernels of this process.
+
+        Raises `LoadError` where it is refused and kernels were not built for the GPU that is current.
         """
         if missing not in ("compile", "refuse"):
             raise ArgumentError(f"`serve` is given missing={missing!r}; give 'compile' or 'refuse'")
+        if missing == "refuse" and (device := here()) is not None:
+            self._check(device)
         served.served().add(self, missing == "refuse")
+
+    def _check(self, device: Device) -> None:
+        """Raise `LoadError` where kernels have no machine code for a GPU: it names them all."""
+        lacking = [name for name, kernel in self.kernels.items() if not kernel.runnable(device)]
+        if lacking:
+            raise LoadError(
+                f"{self.folder.path} has kernels that were not built for the GPU here, a {device.name}"
+                f" (sm_{device.architecture}): {', '.join(lacking)}; build them for this GPU, too"
+            )
 
     def __getitem__(self, name: str) -> BuiltKernel:
         return self.kernels[name]
@@ -285,5 +301,8 @@ class Loaded:
 
 
 def load(path: Any) -> Loaded:
-    """Load kernels that were built: read the manifest alone; machine code is loaded at the first launch of each."""
+    """Load kernels that were built: read the manifest alone; machine code is loaded at the first launch of each.
+
+    path: a folder, or a package of AOTInductor that carries one.
+    """
     return Loaded(folder.load(Path(path)))

@@ -3,7 +3,8 @@
     load("built").serve()              calls of kernels find their machine code in the folder, and nothing is traced
     with recording("built"): ...       what is called meanwhile is built into the folder
 
-Both look at calls that are new to a kernel. There is one state for all threads, since a backward pass has its own.
+Both look at calls that are new to a kernel, and all are where either begins: what calls led to before is forgotten.
+There is one state for all threads, since a backward pass has its own.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from ninetoothed.built.identity import Identity, identity
 from ninetoothed.definition import KernelDefinition
 from ninetoothed.errors import LoadError, NineToothedError
 from ninetoothed.runtime.arguments import BoundCall
+from ninetoothed.runtime.call_cache import caches
 from ninetoothed.runtime.launch_steps import LaunchPlan
 
 if TYPE_CHECKING:
@@ -51,6 +53,12 @@ class Served:
             known = kernels.get(kernel.identity, ())
             kernels[kernel.identity] = (kernel, *(each for each in known if each is not kernel))
         self.kernels, self.refuses = kernels, refuses
+        caches().forget()
+
+    def watch(self, observer: Observer) -> None:
+        """Let an observer see calls from now on."""
+        self.observers += (observer,)
+        caches().forget()
 
     def plan(self, definition: KernelDefinition, call: BoundCall, device: torch.device) -> LaunchPlan | None:
         """Plan a call by what was built; None where it has to be compiled. Raises `LoadError` where that is refused."""

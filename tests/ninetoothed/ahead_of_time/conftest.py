@@ -10,8 +10,8 @@ import torch
 
 import ninetoothed
 from ninetoothed import Tensor, block_size
-from ninetoothed.runtime import private
-from ninetoothed.runtime.loading import driver, loaded
+from ninetoothed.runtime import arguments, dispatch, executable, private, variants, workspace
+from ninetoothed.runtime.loading import driver, loaded, served
 from ninetoothed_ops.kernels import mm
 
 HERE = pathlib.Path(__file__).parent
@@ -108,3 +108,35 @@ def record(library, monkeypatch, tmp_path):
     fake = driver.opened(str(library))
     monkeypatch.setattr(loaded, "device_of", lambda place: _Device(0, "H200", 90, 132, 227 * 1024, fake))
     return lambda: path.read_text().splitlines()
+
+
+@pytest.fixture
+def state(monkeypatch):
+    """The state of serving and recording, which is a fresh one for each test."""
+    fresh = served.Served()
+    monkeypatch.setattr(dispatch, "served", lambda: fresh)
+    monkeypatch.setattr(served, "served", lambda: fresh)
+    monkeypatch.setattr("ninetoothed.ahead_of_time.recording.served", lambda: fresh)
+    return fresh
+
+
+@pytest.fixture
+def on_gpu(record, monkeypatch):
+    """Let tensors on the CPU be taken for some on a GPU; count what is traced and compiled."""
+    counts = {"traced": 0, "compiled": 0}
+
+    def counted(name, function):
+        def call(*args, **kwargs):
+            counts[name] += 1
+            return function(*args, **kwargs)
+
+        return call
+
+    check = arguments._device
+    monkeypatch.setattr(arguments, "_device", lambda *args: check(*args) and torch.device("cuda", 0))
+    monkeypatch.setattr(workspace, "_semaphores", lambda device: workspace.Semaphores(torch.device("cpu")))
+    monkeypatch.setattr(dispatch.machine, "current", lambda device=None: dispatch.machine.H200)
+    monkeypatch.setattr(variants, "trace", counted("traced", variants.trace))
+    monkeypatch.setattr(executable, "compile_kernel", counted("compiled", executable.compile_kernel))
+    monkeypatch.setenv("NT_PARAMETERS", "8 8 4")
+    return counts
