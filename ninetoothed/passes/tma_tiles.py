@@ -5,7 +5,8 @@
 
 Each index of the source is an offset plus at most one lane. The copy engine fills lanes beyond the source with zeros
 and writes nothing there, so the guards of the source's own bounds need no code. It asks for a unit inner stride, other
-strides and an address of whole 16 bytes, and at most 256 elements a side.
+strides and an address of whole 16 bytes, and at most 256 elements a side. An offset may have numbers that were read
+before all loops, such as where an entry of a jagged tensor begins. For the entry's end see `_within_an_entry`.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import Any
 from ninetoothed import ir
 from ninetoothed.arrangement.guards import Guard, unimplied
 from ninetoothed.dtypes import PointerType
-from ninetoothed.expr import Expr, Facts, divisor, is_nonnegative
+from ninetoothed.expr import Expr, Facts, const, divisor, is_nonnegative
 from ninetoothed.ir.lanes import with_lanes
 from ninetoothed.passes.operations import are_apart
 from ninetoothed.passes.products import products
@@ -30,6 +31,8 @@ from ninetoothed.schedule import Schedule
 ALIGNMENT = 16
 MOST_DIMENSIONS = 5
 MOST_ELEMENTS = 256
+# Sizes of dimensions that nothing lies in but a place: see `_within_an_entry`.
+FAR, MOST_FAR = 2**30, 2**31 - 2**16
 
 
 @dataclass(frozen=True)
@@ -54,22 +57,23 @@ def usable(program: ir.Program, target: Target, schedule: Schedule) -> Mapping[i
     if not any(isinstance(loop, ir.For) for each in multiplied for loop in each.loops):
         return {}
     allowed = _safe(program) & schedule.use_tma
+    once = tuple(_done_once(program.body))
+    known = {value for operation in once if not isinstance(operation, ir.Loop) for value in ir.results(operation)}
     found: dict[ir.Operation, TmaTile] = {}
     stored: set[tuple[int, ...]] = set()
     operands = {feed.load for each in multiplied for side in each.sides for feed in side if feed.is_in_memory}
     for operation in ir.walk(program.body):
         if isinstance(operation, ir.Load) and operation in operands and _is_of_halves(operation.result.type):
-            _keep(found, program, operation, allowed)
+            _keep(found, program, operation, allowed, known)
     if not found:
         return {}
-    once = tuple(_done_once(program.body))
     for operation in once:
         if isinstance(operation, ir.Store) and len(operation.access.type.lanes) > 1:
-            _keep(found, program, operation, allowed)
+            _keep(found, program, operation, allowed, known)
             stored |= {operation.access.type.lanes} if operation in found else set()
     for operation in once:
         if isinstance(operation, ir.Load) and operation.access.type.lanes in stored:
-            _keep(found, program, operation, allowed)
+            _keep(found, program, operation, allowed, known)
     return found
 
 
@@ -82,10 +86,15 @@ def _done_once(block: ir.Block) -> Iterator[ir.Operation]:
 
 
 def _keep(
-    found: dict[ir.Operation, TmaTile], program: ir.Program, operation: ir.Load | ir.Store, allowed: Collection[str]
+    found: dict[ir.Operation, TmaTile],
+    program: ir.Program,
+    operation: ir.Load | ir.Store,
+    allowed: Collection[str],
+    known: Collection[ir.Value],
 ) -> None:
     access = operation.access
-    tile = tile_of(program, access) if access.parameter in allowed else None
+    are_known = all(value in known and value.type.is_scalar for _, value in access.bindings)
+    tile = tile_of(program, access) if are_known and access.parameter in allowed else None
     if tile is not None:
         found[operation] = tile
 
@@ -146,11 +155,10 @@ def _is_of_halves(type: ir.TileType) -> bool:
 def tile_of(program: ir.Program, access: ir.Access) -> TmaTile | None:
     """Describe an access to the copy engine; None for one that it cannot make."""
     parameter = program.parameter(access.parameter)
-    if access.bindings or access.other != 0 or parameter.wide:
+    if access.other != 0 or parameter.wide:
         return None
     facts = with_lanes(program.facts, access.lanes)
-    if not all(_is_own(guard, access, parameter, facts) for guard in unimplied(access.guards, facts)):
-        return None
+    guards = [each for each in unimplied(access.guards, facts) if not _is_own(each, access, parameter, facts)]
     dimensions = []
     for index, size, stride in zip(access.indices, parameter.sizes, parameter.strides, strict=True):
         split = _split(access, index)
@@ -158,6 +166,8 @@ def tile_of(program: ir.Program, access: ir.Access) -> TmaTile | None:
             return None
         if stride != 0:
             dimensions.append((size, stride, *split))
+    if guards and not _within_an_entry(access, parameter, guards, dimensions, facts):
+        return None
     dimensions.sort(key=lambda dimension: dimension[1] == 1)  # that of unit stride last, the others as they are
     return _legal(access, dimensions, facts)
 
@@ -182,6 +192,37 @@ def _is_own(guard: Guard, access: ir.Access, parameter: ir.Parameter, facts: Fac
     dimensions = zip(access.indices, parameter.sizes, parameter.strides, strict=True)
     own = (size for index, size, stride in dimensions if guard.index == index and stride != 0)
     return any(not guard.upper or is_nonnegative(guard.size - size, facts) for size in own)
+
+
+def _within_an_entry(
+    access: ir.Access, parameter: ir.Parameter, guards: Sequence[Guard], dimensions: list[tuple[Any, ...]], facts: Facts
+) -> bool:
+    """Give a tile dimensions of which one ends where an entry does; False where these guards say something else.
+
+        x[start + row] where row < length,  x_stride the stride of rows
+    ->  x_desc[FAR, start + length, FAR - length + row],  its strides (2^34 - x_stride, x_stride, x_stride)
+
+    The last index is below its size, FAR = 2^30, where the row is before the entry's end. In the sum of all indices
+    times their strides, FAR times 2^34 is a multiple of 2^64, which addresses wrap around at, and what remains is
+    x_stride * (start + row): as in Triton's `tools/ragged_tma.py`. A tensor that is not `wide` has fewer rows than FAR.
+    """
+    if len(guards) != 1 or guards[0].lower:
+        return False
+    row, length = guards[0].index, guards[0].size
+    names, lanes = {name for name, _ in access.bindings}, {lane.name for lane in access.lanes}
+    is_short = all(name in names and facts.range_of(name).hi is not None for name in length.variables)
+    if not is_short or not is_nonnegative(length, facts) or row.variables.isdisjoint(lanes):
+        return False
+    for index, size, stride in zip(access.indices, parameter.sizes, parameter.strides, strict=True):
+        start, whole, own = index - row, _split(access, index), _split(access, row)
+        is_place = start.variables <= names and is_nonnegative(start, facts)
+        if is_place and stride not in (0, 1) and whole is not None and own is not None:
+            place = dimensions.index((size, stride, *whole))
+            dimensions[place] = const(FAR), stride, FAR - length + own[0], own[1]
+            far, end = (const(FAR), None), (start + length, None)
+            dimensions[:0] = (const(MOST_FAR), 2**34 - stride, *far), (const(MOST_FAR), stride, *end)
+            return True
+    return False
 
 
 def _legal(access: ir.Access, dimensions: Sequence[tuple[Any, ...]], facts: Facts) -> TmaTile | None:

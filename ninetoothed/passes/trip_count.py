@@ -52,7 +52,7 @@ def _is_vector(load: ir.Load) -> bool:
 
 def _is_single(loop: ir.For, facts: Facts) -> bool:
     """Tell whether a loop is proved to take one round at most, and Triton cannot see that by itself."""
-    if loop.bindings or not loop.step.is_constant or loop.step.constant < 0:
+    if not loop.step.is_constant or loop.step.constant < 0:
         return False
     is_known = (loop.stop - loop.start).is_constant  # then Triton knows it, too
     return not is_known and has_at_most(1, loop, facts)

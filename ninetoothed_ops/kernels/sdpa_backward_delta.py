@@ -25,9 +25,9 @@ def application(grad, output, delta):
 
 
 @functools.cache
-def make(jagged_dim=None):
+def make():
     """The kernel `(grad, output, delta)`: (batch, heads, queries, D), and (batch, heads, queries, 1) for `delta`."""
     constant = {"constexpr": True}
-    tensors = (Tensor(4, shape_options=(None, None, None, constant), jagged_dim=jagged_dim) for _ in range(3))
+    tensors = (Tensor(4, shape_options=(None, None, None, constant)) for _ in range(3))
 
     return ninetoothed.make(arrangement, application, tuple(tensors), kernel_name="sdpa_backward_delta")

@@ -126,17 +126,20 @@ def launch_gradient(
     rows, columns = _entries(offsets, lengths, key_offsets, key_lengths, longest, key_longest)
     delta = torch.empty_like(lse)
     by_row = rows.cut(query, grad, output, lse, delta, grads[0])
-    sdpa_backward_delta.make(ROWS)(by_row[1], by_row[2], by_row[4])
+    # Row by row, wherever entries end: what lies between them is not read again.
+    sdpa_backward_delta.make()(*(each.unsqueeze(0) for each in (grad, output, delta)))
     by_column = columns.cut(key, value, *grads[1:])
-    given = (by_row[0], *by_column[:2], *_not_read(query, rows, columns), 0, scale, 0.0)
-    given = (*given, by_row[1], by_row[3], by_row[3], by_row[4])
-    options = NO_MASK, is_causal, False, False
+    shared, options = (0, scale, 0.0, by_row[1], by_row[3], by_row[3], by_row[4]), (NO_MASK, is_causal, False, False)
+
+    def given(by_columns: bool) -> tuple:
+        return by_row[0], *by_column[:2], *_not_read(query, rows, columns, by_columns), *shared
+
     if needed[0]:
         rows.clear(grads[0])
-        sdpa_backward_query.make(jagged_dim=ROWS)(*given, by_row[5], *options)
+        sdpa_backward_query.make(jagged_dim=ROWS)(*given(False), by_row[5], *options)
     if needed[1] or needed[2]:
         columns.clear(*grads[1:])
-        sdpa_backward_key_value.make(jagged_dim=ROWS)(*given, *by_column[2:], *options)
+        sdpa_backward_key_value.make(jagged_dim=ROWS)(*given(True), *by_column[2:], *options)
 
 
 def setup_context_gradient(ctx, inputs, output):
@@ -173,11 +176,14 @@ def backward_gradient(ctx, *grads):
     return to_query, to_key, to_value, *(None,) * 4, to_grad, *(None,) * 7
 
 
-def _not_read(query: torch.Tensor, rows: Entries, columns: Entries) -> tuple[torch.Tensor, torch.Tensor]:
-    """Make what kernels take in the place of a mask, and of lengths."""
+def _not_read(
+    query: torch.Tensor, rows: Entries, columns: Entries, by_columns: bool = False
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Make what kernels take in the place of a mask, and of lengths: see `sdpa_backward.inputs`."""
     batch = rows.offsets.shape[0] - 1
+    scores = (1, columns.longest) if by_columns else (rows.longest, 1)
 
-    return query.new_empty(1).expand(batch, query.shape[0], rows.longest, columns.longest), query.new_empty(batch)
+    return query.new_empty(1).expand(batch, query.shape[0], *scores), query.new_empty(batch)
 
 
 _TENSORS = (

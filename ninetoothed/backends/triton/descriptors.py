@@ -47,9 +47,10 @@ def _permuted(node: ast.expr, order: tuple[int, ...]) -> ast.expr:
 
 def offsets(context: EmitContext, access: ir.Access, tile: TmaTile) -> ast.expr:
     """List where a tile begins, a number for each dimension of its descriptor."""
-    printer = TilePrinter.of(context, (), ir.TileType(int32), ()).assuming(access.guards)
+    printer = TilePrinter.of(context, (), ir.TileType(int32), access.bindings).assuming(access.guards)
     nodes = [printer.scalar(offset) for offset in tile.offsets]
-    if any(parameter.wide for parameter in context.program.parameters):
+    are_long = any(value.type.dtype.bits == 64 for _, value in access.bindings)
+    if are_long or any(parameter.wide for parameter in context.program.parameters):
         # Sizes may be of 64 bits then, and so what is computed of them; the copy engine counts in 32.
         nodes = [
             node if offset.is_constant else syntax.call("tl.cast", node, syntax.name("tl.int32"))

@@ -213,7 +213,7 @@ def test_the_kernels_compile():
     rows = sdpa_jagged.Entries(torch.tensor([0, 1000, 1000, 2000]), None, 1000)
     lse = torch.empty(8, 2000, 1)
     kernel, cut = sdpa_with_lse.make(jagged_dim=2), rows.cut(values, values, values, torch.empty_like(values), lse, lse)
-    unread = torch.empty(1, dtype=torch.float16).expand(3, 8, 1000, 1000), torch.empty(3)
+    unread = sdpa_jagged._not_read(values, rows, rows)
     arguments = *cut[:3], *unread, 0, 0.125, 0.0, *cut[3:], 0, True, False, False, False
     variant = launcher_of(kernel).trace(arguments, {}, machine.H200)
     compiled = compile_for_gpu(kernel.definition, variant)
