@@ -81,6 +81,7 @@ class Run:
     text: torch.Tensor
     size: str
     steps: int
+    is_mixed: bool = False
     step: int = 0
     losses: list[float] = field(default_factory=list)
 
@@ -103,7 +104,7 @@ class Run:
         for group in self.optimizer.param_groups:
             group["lr"] = RATE[self.size] * min(1.0, warm) * max(0.1, left)
         ids = self.batch()
-        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.device.type == "cuda"):
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.is_mixed):
             loss = self.model(input_ids=ids, labels=ids, use_cache=False).loss
         self.optimizer.zero_grad()
         loss.backward()
@@ -220,7 +221,8 @@ def both(make: Any, text: torch.Tensor, options: argparse.Namespace, name: str) 
         model = make().to(options.device)
         if kind == "NineToothed":
             swap_modules(model, join=True, loss=True)
-        return Run(model, text, options.size, options.steps)
+        is_mixed = torch.device(options.device).type == "cuda" if options.bfloat16 is None else options.bfloat16
+        return Run(model, text, options.size, options.steps, is_mixed)
 
     for kind, path in paths.items():
         start = time.perf_counter()
@@ -253,6 +255,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--size", choices=SIZES, default="small")
     parser.add_argument("--bytes", type=int, default=1_000_000, help="of text")
     parser.add_argument("--written", type=int, default=300, help="bytes that the model writes at the end")
+    parser.add_argument("--bfloat16", action=argparse.BooleanOptionalAction, help="autocast; the default on a GPU")
     parser.add_argument("--lora", action="store_true", help="adapt the model to Python's source, too")
     parser.add_argument("--folder", type=pathlib.Path, default=pathlib.Path("build/train"), help="for what is written")
     options = parser.parse_args(arguments)

@@ -7,7 +7,7 @@ are taken back by undoing: convolutions get theirs with channels last (conv2d.py
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -17,12 +17,9 @@ from torch.nn.utils.parametrize import ParametrizationList, is_parametrized
 
 from ninetoothed.errors import ArgumentTypeError, NineToothedError
 
-from . import (
-    conv2d,
-    decoder_layer,
-)
+from . import conv2d, decoder_layer
 from .joint import JointProjection, join_all, separate
-from .replacements import REPLACEMENTS, RULES, Rule
+from .replacements import ON_REQUEST, REPLACEMENTS, RULES, Rule, requested
 from .residual import unlink
 from .rotary_module import NTRotary
 from .share import TABLES, Share, of_flops, of_weights, own_parameters
@@ -178,7 +175,13 @@ def _pattern(name: str) -> str:
 
 
 def swap_modules(
-    model: nn.Module, filter_fn: Filter | None = None, *, join: bool = False, replay: bool = False, loss: bool = False
+    model: nn.Module,
+    filter_fn: Filter | None = None,
+    *,
+    join: bool = False,
+    replay: bool = False,
+    loss: bool = False,
+    also: Iterable[type[nn.Module]] = (),
 ) -> SwapReport:
     """Put NTLinear, NTConv2d, NTRMSNorm and their sisters in the place of a model's own modules, itself included.
 
@@ -214,6 +217,10 @@ def swap_modules(
     become NTCausalLMs, whose output has then no logits, unless they are called with `skip_logits=False`. Loss
     functions, `num_items_in_batch` and soft caps are theirs. The report says of each model that it is so, or why not.
 
+    `also=[nn.BatchNorm2d, nn.Dropout]` swaps these classes, too, which are left alone unless they are named: batch
+    norms, GroupNorm, Embedding, whose gradients have the same bits in each run, and Dropout, which keeps a seed where
+    PyTorch keeps a mask, draws from the same generator, and draws other numbers: a seeded run is another one.
+
         report = swap_modules(model)
         print(report)
         report.undo()
@@ -221,7 +228,7 @@ def swap_modules(
     if not isinstance(model, nn.Module):
         raise ArgumentTypeError(f"swap_modules: model must be a torch.nn.Module, and is a {type(model).__name__}.")
     integration = _integration(model)
-    rules = RULES if integration is None else (*integration.rules(model, join, loss), *RULES)
+    rules = (*requested(also), *(() if integration is None else integration.rules(model, join, loss)), *RULES)
     # Every decision before the first change: a filter_fn that raises leaves the model as it was.
     verdicts = ((_decide(module, name, rules, filter_fn), module) for name, module in model.named_modules())
     decisions = [(row, module) for row, module in verdicts if row is not None]
@@ -309,6 +316,8 @@ def _unmatched(module: nn.Module) -> str | None:
         return None
     holders = [module, *(module.get_submodule("parametrizations").children() if is_parametrized(module) else ())]
     has_weights = any(True for holder in holders for _ in own_parameters(holder))
+    if has_weights and type(module) in ON_REQUEST:
+        return "swapped where `also` names it"
     return "NineToothed has no module for it" if has_weights else None
 
 

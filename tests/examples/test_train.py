@@ -24,6 +24,14 @@ def test_both_learn_alike_and_resume_to_the_same_bits(tmp_path, capsys):
     assert any("lora_A" in name for name in ours["model"])
 
 
+def test_both_learn_alike_under_autocast(tmp_path, capsys):
+    given = ["--size", "tiny", "--device", "cpu", "--steps", "12", "--bytes", "9000", "--written", "1", "--bfloat16"]
+    assert train.main([*given, "--folder", str(tmp_path)]) == 0
+    assert "has the same bits" in capsys.readouterr().out
+    kept = torch.load(tmp_path / "losses-ninetoothed.pt")
+    assert kept["losses"] == pytest.approx(torch.load(tmp_path / "losses-pytorch.pt")["losses"], rel=1e-2)
+
+
 def test_curves_and_bits_that_differ_are_told(tmp_path, capsys):
     losses = [5.0 - 0.01 * step for step in range(40)]
     apart = {"PyTorch": losses, "NineToothed": [1.03 * each for each in losses]}
