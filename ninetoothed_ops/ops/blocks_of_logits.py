@@ -1,7 +1,7 @@
 """Losses of logits that are products, and their gradients, with no more than a block of the logits in memory.
 
-All products are sums in float32, or float64; of halves that are added up over blocks, too. What is added is added in
-one order: no result depends on chance.
+All products are sums in float32, or float64. Halves that are added up over blocks are kept as two of them, and rounded
+once. What is added is added in one order: no result depends on chance.
 """
 
 from collections.abc import Iterator
@@ -10,11 +10,10 @@ from dataclasses import dataclass
 import torch
 
 from ..kernels import (
-    addmm as sum_kernels,
+    add_product as sum_kernels,
     cross_entropy as kernels,
     cross_entropy_backward as gradient_kernels,
     linear_cross_entropy as block_kernels,
-    mm as product_kernels,
 )
 from .cross_entropy import as_vector, given, spread_over, total_of
 from .rows import wide
@@ -55,7 +54,7 @@ class Operands:
         )  # fmt: skip
 
     def parts_of_rows(self, size: int) -> list[slice]:
-        """Cut the rows into blocks whose logits take about so many bytes at most."""
+        """Cut the rows into blocks whose logits take so many bytes at most."""
         return _parts(self.rows.shape[0], size // (_aligned(self.classes) * self.rows.itemsize))
 
     def parts_of_classes(self, size: int) -> list[slice]:
@@ -84,9 +83,10 @@ def _aligned(size: int) -> int:
 
 
 def _parts(total: int, most: int) -> list[slice]:
-    """Cut a dimension into the fewest parts, as even as alignment lets them be, of about `most` at most."""
-    count = -(-total // max(most, ALIGNMENT)) or 1
-    length = total if count == 1 else _aligned(-(-total // count))
+    """Cut a dimension into few parts of `most` at most, as even as alignment lets them be."""
+    most = max(most, ALIGNMENT)
+    count = -(-total // most) or 1
+    length = total if count == 1 else min(_aligned(-(-total // count)), most // ALIGNMENT * ALIGNMENT)
 
     return [slice(start, min(start + length, total)) for start in range(0, total, max(length, 1))]
 
@@ -96,47 +96,42 @@ def _longest(parts: list[slice]) -> int:
 
 
 def multiply(lhs: torch.Tensor, rhs: torch.Tensor, output: torch.Tensor, bias: torch.Tensor | None = None) -> None:
-    """Write a product of matrices, with a bias or without, to an output of their type or of float32."""
-    if output.dtype is lhs.dtype:
-        if bias is None:
-            torch.mm(lhs, rhs, out=output)
-        else:
-            torch.addmm(bias, lhs, rhs, out=output)
+    """Write a product of matrices, with a bias or without."""
+    if bias is None:
+        torch.mm(lhs, rhs, out=output)
     else:
-        product_kernels.make()(lhs, rhs, output)
-
-
-def add_product(lhs: torch.Tensor, rhs: torch.Tensor, total: torch.Tensor) -> None:
-    """Add a product of matrices to a total of their type or of float32."""
-    if total.dtype is lhs.dtype:
-        torch.addmm(total, lhs, rhs, out=total)
-    else:
-        sum_kernels.make()(total, lhs, rhs, 1.0, 1.0, total)
+        torch.addmm(bias, lhs, rhs, out=output)
 
 
 class Sum:
-    """A gradient that is a product, or the sum of one of each block: halves are then added up in float32.
+    """A gradient that is a product, or the sum of one of each block: of halves, what they lose is kept beside them.
 
-    It is written once where there is one block. Nothing is computed of a gradient that is not needed.
+    Nothing is computed of a gradient that is not needed.
     """
 
     def __init__(self, output: torch.Tensor, is_needed: bool, blocks: int):
-        self.output, self.is_needed, self.is_first = output, is_needed, True
-        is_apart = is_needed and blocks > 1 and wide(output) is not output.dtype
-        self.total = output.new_empty(output.shape, dtype=wide(output)) if is_apart else output
+        self.output, self.is_needed, self.left, self.is_first = output, is_needed, blocks, True
+        self.is_apart = is_needed and blocks > 1 and wide(output) is not output.dtype
+        # As large as the output; in float32 beside it, a sum would take twice that.
+        self.lost = output.new_empty(output.shape) if self.is_apart else output
 
     def add(self, lhs: torch.Tensor, rhs: torch.Tensor) -> None:
         """Add a product."""
-        if self.is_needed:
-            (multiply if self.is_first else add_product)(lhs, rhs, self.total)
-            self.is_first = False
+        if not self.is_needed:
+            return
+        self.left -= 1
+        if self.is_apart:
+            sum_kernels.make()(lhs, rhs, self.output, self.lost, self.output, self.lost, self.is_first, self.left == 0)
+        elif self.is_first:
+            multiply(lhs, rhs, self.output)
+        else:
+            torch.addmm(self.output, lhs, rhs, out=self.output)
+        self.is_first = False
 
     def finish(self) -> None:
-        """Round to the type of the gradient."""
+        """Write zeros where there was no block."""
         if self.is_needed and self.is_first:
             self.output.zero_()
-        elif self.total is not self.output:
-            self.output.copy_(self.total)
 
 
 def losses(given: Operands, loss, lse, mass) -> None:

@@ -287,8 +287,9 @@ def linear_cross_entropy(
     The loss of halves is of float32.
 
     memory: "block" for three products in all and logits of 2 GiB at most, with the gradients computed beside the loss;
-    of more logits than that, the gradient of a weight in halves is added up in float32 in between. "least" for a fourth
-    product in the backward and a quarter of a GiB. float16 and the reduction "none" have the fourth product too.
+    of more logits than that, the sum of a weight's gradient in halves takes as much memory again, and is rounded once.
+    "least" for a fourth product in the backward and a quarter of a GiB. float16 and the reduction "none" have the
+    fourth product too.
     """
     tensors = {"input": input, "weight": weight, "target": target, "bias": bias, "class_weight": class_weight}
     options = {"ignore_index": ignore_index, "reduction": reduction, "label_smoothing": label_smoothing}

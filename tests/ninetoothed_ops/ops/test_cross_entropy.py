@@ -67,20 +67,56 @@ def test_blocks(dtype, memory, size, monkeypatch):
             assert_near(found, exact, dtype)
 
 
-def test_no_more_than_a_block_of_logits(monkeypatch):
-    monkeypatch.setattr(blocks_of_logits, "BLOCK", 128 * 384 * 4)
-    given = [0]
-    empty = torch.Tensor.new_empty
+@pytest.mark.parametrize("memory", ("block", "least"))
+@pytest.mark.parametrize("dtype", (torch.float32, torch.bfloat16))
+def test_no_more_than_a_block_of_logits(dtype, memory, monkeypatch):
+    """One block in forward, and one in a backward that computes them again; of a weight in halves, as much again."""
+    size = 128 * 384
+    for name in ("BLOCK", "LEAST_BLOCK"):
+        monkeypatch.setattr(blocks_of_logits, name, size * dtype.itemsize)
+    given, products = [], []
+    empty, multiply = torch.Tensor.new_empty, blocks_of_logits.multiply
 
     def watched(self, *size, **options):
         result = empty(self, *size, **options)
-        given.append(result.numel() if result.ndim == 2 else 0)
+        given.append(result.numel() * result.itemsize)
         return result
 
+    def noted(lhs, rhs, output, bias=None):
+        products.append(output.shape)
+        multiply(lhs, rhs, output, bias)
+
     monkeypatch.setattr(torch.Tensor, "new_empty", watched)
-    input, weight, target, _ = operands(torch.float32, rows=(5, 100))
-    linear_cross_entropy(input, weight, target).backward()
-    assert max(given) == 128 * 384 < 500 * 307
+    monkeypatch.setattr(blocks_of_logits, "multiply", noted)
+    input, weight, target, _ = operands(dtype, rows=(5, 60))
+    linear_cross_entropy(input, weight, target, memory=memory).backward()
+    of_logits = [each for each in given if each > input.nbytes + weight.nbytes]
+    assert of_logits == (
+        [size * dtype.itemsize] if memory == "block" else [size * dtype.itemsize, 300 * 128 * dtype.itemsize]
+    )
+    rows = [128, 128, 44]
+    assert [shape for shape in products if shape[1] == 307] == [(length, 307) for length in rows]
+    assert given.count(weight.nbytes) == (memory == "block" and dtype is torch.bfloat16)
+
+
+@pytest.mark.parametrize("dtype", (torch.bfloat16, torch.float16))
+def test_sums_of_halves_are_rounded_once(dtype):
+    parts = [[torch.randn(shape, device=DEVICE, dtype=dtype) for shape in ((33, 70), (70, 51))] for _ in range(24)]
+    exact = sum(lhs.double() @ rhs.double() for lhs, rhs in parts)
+    output = torch.full((33, 51), float("nan"), device=DEVICE, dtype=dtype)
+    total = blocks_of_logits.Sum(output, True, len(parts))
+    for lhs, rhs in parts:
+        total.add(lhs, rhs)
+    total.finish()
+    assert (output.double() - exact).norm() <= 1.02 * (exact.to(dtype).double() - exact).norm()
+
+
+def test_an_infinite_sum_of_halves():
+    one, output = torch.ones(16, 16, device=DEVICE).bfloat16(), torch.zeros(16, 16, device=DEVICE).bfloat16()
+    total = blocks_of_logits.Sum(output, True, 3)
+    for factor in (float("inf"), 1.0, 2.0):
+        total.add(one * factor, one)
+    assert output.isinf().all()
 
 
 def test_the_same_bits():
