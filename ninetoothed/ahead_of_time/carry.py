@@ -84,7 +84,8 @@ class _Carrier:
             function=metadata.name,
             cubin="",
             arguments=tuple(map(self._argument, range(len(self.call.arguments)))),
-            guards=guards_of(self.places, self.variant),
+            # A class knows of no stride along dimensions of one element, behind descriptors neither.
+            guards=guards_of(replace(self.places, described=frozenset()), self.variant),
             grid=(x, y, z),
             passed=tuple(self._passed()),
             threads=metadata.num_warps * 32,

@@ -11,6 +11,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 import ninetoothed
+from ninetoothed.ahead_of_time import builder
 from ninetoothed.errors import ArgumentError, ArgumentTypeError, LoadError
 from ninetoothed.runtime.loading import loaded
 from ninetoothed.runtime.selection import machine
@@ -19,6 +20,7 @@ from tests.ninetoothed.ahead_of_time import launches
 from tests.ninetoothed.ahead_of_time.conftest import (
     PRODUCTS,
     STREAM,
+    halves,
     matrices,
     product,
     scaled,
@@ -216,3 +218,17 @@ except ninetoothed.ArgumentError as error:
 assert "triton" not in sys.modules, "triton was imported"
 """
     subprocess.run([sys.executable, "-c", script], check=True)
+
+
+def test_a_batch_of_one_is_behind_descriptors(tmp_path, record, monkeypatch):
+    """Its stride tells nothing, and the driver is given it all the same."""
+    from ninetoothed_ops.kernels import bmm
+
+    arguments = halves(1, 4096, 512), halves(1, 512, 4096), halves(1, 4096, 4096)
+    kernel = bmm.make().definition
+    folder = builder.write(tmp_path, "bmm", tuple(builder.compiled(kernel, [arguments], (machine.H200,))))
+    assert "descriptor" in {each.role for each in folder.variants[0].passed}
+    line = expect(monkeypatch, kernel, arguments)
+    for _ in range(3):
+        ninetoothed.load(tmp_path).bmm(*arguments)
+    assert [each for each in record() if each.startswith("launch")] == [line] * 3
