@@ -1,0 +1,117 @@
+"""On a GPU: what was built computes what it should, from C on memory of its own, and from Python in a fresh process."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import threading
+
+import pytest
+import torch
+
+import ninetoothed
+from ninetoothed.ahead_of_time import builder
+from tests.ninetoothed.ahead_of_time import program
+from tests.ninetoothed.ahead_of_time.cases import NAMES, cases, definition
+from tests.ninetoothed.ahead_of_time.conftest import HERE
+
+pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")]
+TOLERANCE = 2e-3
+
+
+@pytest.fixture(scope="session")
+def folders(tmp_path_factory):
+    """Build each kernel for the GPU that is here, into a folder of its name."""
+    root = tmp_path_factory.mktemp("built")
+    for name, case in cases().items():
+        made = builder.compiled(definition(case.kernel), [case.arguments], builder.machines(None))
+        builder.write(root / name, case.kernel, tuple(made))
+    return root
+
+
+def fresh(*arguments, **environment):
+    command = [sys.executable, HERE / "fresh.py", *map(str, arguments)]
+    root = str(HERE.parents[2])
+    done = subprocess.run(
+        command, env={**os.environ, "PYTHONPATH": root, **environment}, capture_output=True, text=True, timeout=300
+    )
+    (line,) = (line for line in done.stdout.splitlines() if line.startswith("RESULT")) if not done.returncode else ("",)
+    assert line, done.stderr[-3000:]
+    return json.loads(line.removeprefix("RESULT"))
+
+
+def test_a_fresh_process_launches_them_at_once_and_without_triton(folders):
+    found = fresh("load", folders)
+    assert not found["has_triton"] and set(found["launched"]) == set(NAMES)
+    for name, (error, seconds) in found["launched"].items():
+        assert error < TOLERANCE and seconds < 0.1, (name, error, seconds)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_program_in_c_launches_them_on_its_own_memory(folders, tmp_path, name):
+    if shutil.which("cc") is None:
+        pytest.skip("needs a C compiler")
+    case = cases()[name]
+    folder = shutil.copytree(folders / name, tmp_path / name)
+    source = program.written(folder, case.kernel, case.arguments, case.output)
+    binary = folder / "program"
+    sources = (source, folder / f"{case.kernel}.c")
+    subprocess.run(["cc", "-O1", "-Wall", "-Werror", f"-I{folder}", *sources, "-o", binary, "-ldl"], check=True)
+    done = subprocess.run([binary], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    numbers = torch.frombuffer(bytearray((folder / "output").read_bytes()), dtype=torch.float16)
+    case.output.copy_(numbers.cuda().as_strided(case.output.shape, case.output.stride()))
+    assert case.error() < TOLERANCE
+
+
+@pytest.mark.parametrize("device", ("cuda:0", "cuda:1"))
+def test_graphs_of_each_gpu(folders, device):
+    if device == "cuda:1" and torch.cuda.device_count() < 2:
+        pytest.skip("needs two CUDA devices")
+    for name, case in cases(device).items():
+        kernel = ninetoothed.load(folders / name)[case.kernel]
+        with torch.cuda.device(device):
+            kernel(*case.arguments)
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph):
+                kernel(*case.arguments)
+            for _ in range(2):
+                case.output.fill_(torch.nan)
+                graph.replay()
+                torch.cuda.synchronize()
+                assert case.error() < TOLERANCE, name
+
+
+def test_threads_streams_and_gpus_share_kernels(folders):
+    """Two threads a GPU, each on a stream of its own, whichever GPU is the current one."""
+    kernels = {name: ninetoothed.load(folders / name) for name in NAMES}
+    devices = [f"cuda:{index}" for index in range(torch.cuda.device_count())[:2]] * 2
+    barrier, errors = threading.Barrier(len(devices)), {}
+
+    def work(number, device):
+        own, stream = cases(device), torch.cuda.Stream(device)
+        torch.cuda.synchronize(device)
+        barrier.wait()
+        with torch.cuda.stream(stream), torch.cuda.device(device if number < 2 else devices[0]):
+            for _ in range(50):
+                for name, case in own.items():
+                    case.output.fill_(torch.nan)
+                    kernels[name][case.kernel](*case.arguments)
+        stream.synchronize()
+        errors[number] = max(case.error() for case in own.values())
+
+    threads = [threading.Thread(target=work, args=each) for each in enumerate(devices)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(errors) == len(devices) and max(errors.values()) < TOLERANCE, errors
+
+
+def test_a_recorded_model_is_served_in_a_fresh_process(tmp_path):
+    pytest.importorskip("transformers")
+    recorded = fresh("record", tmp_path / "model", NINETOOTHED_CACHE_DIR=str(tmp_path / "recorded"))
+    served = fresh("serve", tmp_path / "model", NINETOOTHED_CACHE_DIR=str(tmp_path / "served"))
+    assert recorded["traced"] and recorded["compiled"] and not recorded["left_out"]
+    assert served == {"tokens": recorded["tokens"], "traced": 0, "compiled": 0}
