@@ -187,15 +187,15 @@ def write(
         variants.setdefault(
             repr(replace(variant, schedule="", sample={k: n.bit_length() for k, n in variant.sample.items()})), variant
         )
-    kept = tuple(variants.values())
+    kept, found = tuple(variants.values()), {**versions(), **(told or {})}
     if in_c:
-        header, source = c_source.written(name, kept, files)
+        header, source = c_source.written(name, kept, files, found["assembler"])
         files |= {f"{name}.h": header.encode(), f"{name}.c": source.encode()}
-    return folder.write(path, name, kept, files, {**versions(), **(told or {})})
+    return folder.write(path, name, kept, files, found)
 
 
 def versions() -> dict[str, str]:
     """Tell with what is built."""
     found = {"ninetoothed": distribution.version() or "0+unknown", "torch": metadata.version("torch")}
     found |= {"triton": metadata.version("triton"), "python": platform.python_version()}
-    return found | {"assembler": str(assembler.of_triton())}
+    return found | {"assembler": assembler.of_triton().name}

@@ -114,6 +114,7 @@ static int64_t nt_span(const NineToothedTensor *t) {
     }
     return (last + 1) * nt_widths[t->dtype];
 }
+/* Whether one has an address between those of the other, whichever elements are there. */
 static int nt_shares(const NineToothedTensor *a, const NineToothedTensor *b, int in_place) {
     const char *first = a->data, *second = b->data;
     int64_t spans[2] = {nt_span(a), nt_span(b)};
@@ -240,7 +241,7 @@ static NineToothedResult nt_load(nt_context *context, int variant, const void *c
     int status;
     if (context->functions[variant] != NULL) return NINETOOTHED_SUCCESS;
     if ((status = nt_cuda.cuModuleLoadData(&module, code)) != 0)
-        return nt_driver_error(status, "load the machine code");
+        return nt_driver_error(status, "load the machine code of @ASSEMBLER@");
     if ((status = nt_cuda.cuModuleGetFunction(&function, module, name)) != 0)
         return nt_driver_error(status, "find the kernel in the machine code");
     if (shared > 48 * 1024 && (status = nt_cuda.cuFuncSetAttribute(function, 8, shared)) != 0)

@@ -27,8 +27,8 @@ _WORKSPACE = """\
 """
 
 
-def written(name: str, variants: Sequence[BuiltVariant], files: Mapping[str, bytes]) -> tuple[str, str]:
-    """Print the header and the source of a folder called `name`."""
+def written(name: str, variants: Sequence[BuiltVariant], files: Mapping[str, bytes], assembler: str) -> tuple[str, str]:
+    """Print the header and the source of a folder called `name`, whose machine code is by an assembler."""
     kernels = [
         _Kernel(kernel, tuple((i, each) for i, each in enumerate(variants) if each.kernel == kernel))
         for kernel in dict.fromkeys(each.kernel for each in variants)
@@ -40,7 +40,7 @@ def written(name: str, variants: Sequence[BuiltVariant], files: Mapping[str, byt
     )
     declared = "\n".join(each.declarations() for each in kernels)
     header += f"\n{message}\n{declared}\n#ifdef __cplusplus\n}}\n#endif\n\n#endif\n"
-    runtime = RUNTIME.replace("@HEADER@", f"{name}.h").replace("@NAME@", identifier)
+    runtime = RUNTIME.replace("@HEADER@", f"{name}.h").replace("@NAME@", identifier).replace("@ASSEMBLER@", assembler)
     parts = [runtime.replace("@COUNT@", str(len(variants)))]
     parts += [_code(file, content) for file, content in files.items()]
     parts += [text for each in kernels for text in each.definitions()]
@@ -277,7 +277,7 @@ class _Kernel:
         """Yield what is asked of the memory of a call."""
         for each in variant.separate:
             a, b = self.names[each.output], self.names[each.other]
-            what = f"`{variant.arguments[each.output].name}` is written to, and shares memory with"
+            what = f"`{variant.arguments[each.output].name}` is written to, and lies among the addresses of"
             text = f'"kernel `{self.name}`: {what} `{variant.arguments[each.other].name}`"'
             yield f"if (nt_shares(&{a}, &{b}, {int(each.in_place)})) return nt_fail(NINETOOTHED_MEMORY, {text});"
         for argument, name in zip(variant.arguments, self.names, strict=True):

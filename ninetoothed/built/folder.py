@@ -33,6 +33,11 @@ class BuiltFolder:
     versions: Mapping[str, str]
     hashes: Mapping[str, str]
 
+    @property
+    def assembler(self) -> str:
+        """The assembler that has made its machine code."""
+        return self.versions.get("assembler", "an assembler that it does not tell")
+
     def code(self, variant: BuiltVariant) -> bytes:
         """Read the machine code of a variant; `LoadError` where its file is missing or is not what was built."""
         path = self.path / variant.cubin

@@ -44,7 +44,12 @@ class Assembler:
         return self.version >= SOUND
 
     def __str__(self) -> str:
-        return f"ptxas {'.'.join(map(str, self.version))} ({self.path})"
+        return f"{self.name} ({self.path})"
+
+    @property
+    def name(self) -> str:
+        """Its name for other machines, where its path tells nothing."""
+        return f"ptxas {'.'.join(map(str, self.version))}"
 
     def assemble(self, ptx: str) -> bytes:
         """Return the cubin of a PTX module for the architecture that it names, with line numbers as Triton has them."""

@@ -44,9 +44,9 @@ class LoadedCode:
         """Is never called, and named in the text of each fast path."""
 
 
-def loaded(variant: BuiltVariant, code: bytes, driver: Driver) -> LoadedCode:
+def loaded(variant: BuiltVariant, code: bytes, assembler: str, driver: Driver) -> LoadedCode:
     """Load a variant on the current device."""
-    function = driver.function(code, variant.function, variant.shared)
+    function = driver.function(code, variant.function, variant.shared, assembler)
     given = [each for each in variant.passed if each.role != "null"]
     layout, size, starts = _layout(variant.passed)
     memory = ctypes.create_string_buffer(size + 64)

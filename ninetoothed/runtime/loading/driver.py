@@ -14,6 +14,10 @@ LIBRARY = "libcuda.so.1"
 _DYNAMIC_SHARED_MEMORY = 8
 _NO_CONTEXT = 201
 _PROMOTION_128 = 2
+_NEEDED = (
+    *("cuGetErrorString", "cuDriverGetVersion", "cuModuleLoadData", "cuModuleGetFunction", "cuFuncSetAttribute"),
+    "cuLaunchKernel",
+)
 
 
 class Driver:
@@ -21,15 +25,20 @@ class Driver:
 
     def __init__(self, library: Any):
         self._library = library
+        if lacking := [name for name in _NEEDED if not hasattr(library, name)]:
+            raise LoadError(f"CUDA's driver is too old: it has no {', '.join(lacking)}; install a newer one")
         pointer, number = ctypes.c_void_p, ctypes.c_uint
         self.launch = library.cuLaunchKernel
         self.launch.argtypes = [pointer, *(number,) * 7, pointer, pointer, pointer]
         self._encode = getattr(library, "cuTensorMapEncodeTiled", None)
 
-    def function(self, code: bytes, name: str, shared: int) -> int:
-        """Load machine code into the current context, and find a function in it."""
+    def function(self, code: bytes, name: str, shared: int, assembler: str) -> int:
+        """Load machine code into the current context, and find a function in it.
+
+        assembler: what has made it. A driver may be too old for its code.
+        """
         module, function = ctypes.c_void_p(), ctypes.c_void_p()
-        self.check(self._library.cuModuleLoadData(ctypes.byref(module), code), "load the machine code")
+        self.check(self._library.cuModuleLoadData(ctypes.byref(module), code), f"load the machine code of {assembler}")
         found = self._library.cuModuleGetFunction(ctypes.byref(function), module, name.encode())
         self.check(found, f"find the function {name}")
         if shared > 48 * 1024:
@@ -91,5 +100,5 @@ def opened(library: str, load: Callable[[str], Any] = ctypes.CDLL) -> Driver:
     """Open a driver's library by its name or path."""
     try:
         return Driver(load(library))
-    except (OSError, AttributeError) as error:
+    except OSError as error:
         raise LoadError(f"there is no driver of CUDA here: {error}; kernels that were built run on a GPU") from error

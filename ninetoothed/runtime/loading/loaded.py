@@ -230,7 +230,7 @@ class BuiltKernel:
             if key not in self._code:
                 content = self._folder.code(variant)
                 with device.made_current():
-                    self._code[key] = loaded(variant, content, device.driver)
+                    self._code[key] = loaded(variant, content, self._folder.assembler, device.driver)
             return self._code[key]
 
     def __repr__(self) -> str:

@@ -19,14 +19,25 @@ STREAM = 0x77
 
 
 @pytest.fixture(scope="session")
-def library(tmp_path_factory):
-    """A libcuda.so.1 that records."""
+def without(tmp_path_factory):
+    """without(name): a libcuda.so.1 that records, and is so old that it lacks a function."""
     pytest.importorskip("triton")
     if shutil.which("cc") is None:
         pytest.skip("needs a C compiler")
-    path = tmp_path_factory.mktemp("driver") / "libcuda.so.1"
-    subprocess.run(["cc", "-shared", "-fPIC", "-Wall", "-Werror", "-o", path, HERE / "libcuda.c"], check=True)
-    return path
+
+    def make(name):
+        path = tmp_path_factory.mktemp("driver") / "libcuda.so.1"
+        options = ["-shared", "-fPIC", "-Wall", "-Werror", f"-DWITHOUT_{name}"]
+        subprocess.run(["cc", *options, "-o", path, HERE / "libcuda.c"], check=True)
+        return path
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def library(without):
+    """A libcuda.so.1 that records."""
+    return without("nothing")
 
 
 def scaled(dtype, BLOCK=256):

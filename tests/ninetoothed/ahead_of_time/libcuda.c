@@ -33,12 +33,15 @@ int cuModuleGetFunction(void **function, void *module, const char *name) {
     *function = strdup(name);
     return 0;
 }
+#ifndef WITHOUT_cuFuncSetAttribute
 int cuFuncSetAttribute(void *function, int attribute, int value) {
     FILE *file = record();
     fprintf(file, "shared %s %d %d\n", (char *)function, attribute, value);
     fclose(file);
     return 0;
 }
+#endif
+#ifndef WITHOUT_cuTensorMapEncodeTiled
 int cuTensorMapEncodeTiled(void *map, int type, uint32_t rank, void *address, const uint64_t *sizes,
                            const uint64_t *strides, const uint32_t *box, const uint32_t *steps, int interleave,
                            int swizzle, int promotion, int fill) {
@@ -47,6 +50,7 @@ int cuTensorMapEncodeTiled(void *map, int type, uint32_t rank, void *address, co
              (unsigned long long)strides[0], box[0], box[rank - 1], steps[0], interleave, swizzle, promotion, fill);
     return (uintptr_t)map % 64 ? 1 : 0;
 }
+#endif
 /* NT_PARAMETERS has the bytes of each parameter. */
 int cuLaunchKernel(void *function, unsigned x, unsigned y, unsigned z, unsigned tx, unsigned ty, unsigned tz,
                    unsigned shared, void *stream, void **parameters, void **extra) {

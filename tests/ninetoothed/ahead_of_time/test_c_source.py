@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -116,14 +117,15 @@ def test_a_workspace_is_the_callers(compiled, library, mm_folder, tmp_path):
 
 
 def test_calls_are_refused_before_anything_is_launched(compiled, library, scaled_folder, mm_folder, tmp_path):
-    x, y, z = vectors(64, torch.float32)
+    (x, y, z), wide = vectors(64, torch.float32), torch.empty(512)
     kind = {"text": "float32"}
     cases = [
         ((x, 1.0, y, z.double()), "no variant", "z is of float32"),
         ((x, 1.0, y[None], z), "no variant", "y has 1 dimensions"),
         ((x, 1.0, y[:9], z), "no variant", "y.shape[0] == x.shape[0]"),
         ((x[:1].expand(64), 1.0, y, z[::2].as_strided((64,), (0,))), "memory", "`z`, which is written to, overlap"),
-        ((x[4:], 1.0, y[4:], x[:-4]), "memory", "`z` is written to, and shares memory with `x`"),
+        ((x[4:], 1.0, y[4:], x[:-4]), "memory", "`z` is written to, and lies among the addresses of `x`"),
+        ((wide[::8], 1.0, y, wide[4::8]), "memory", "`z` is written to, and lies among the addresses of `x`"),
     ]
     calls = [[{"address": STREAM}, *map(given, arguments), kind] for arguments, *_ in cases]
     results, lines = call(compiled, library, scaled_folder, "launch_scaled", calls, tmp_path)
@@ -140,7 +142,9 @@ def test_calls_are_refused_before_anything_is_launched(compiled, library, scaled
         assert RESULTS[number] == result and told in message and lines == []
     made[1:4] = map(given, PRODUCTS[0])
     ((number, message),), _ = call(compiled, library, mm_folder, "launch_mm", [made], tmp_path, fails=222)
-    assert RESULTS[number] == "driver" and "12.8 could not load the machine code: it fails on purpose" in message
+    assert RESULTS[number] == "driver" and re.search(
+        r"12.8 could not load the machine code of ptxas [0-9.]+: it fails on purpose", message
+    )
 
 
 def test_without_a_driver_it_says_so(compiled, library, scaled_folder, tmp_path):
@@ -150,6 +154,14 @@ def test_without_a_driver_it_says_so(compiled, library, scaled_folder, tmp_path)
     made = [{"address": STREAM}, *map(given, scaled_call(64, torch.float32)), {"text": "float32"}]
     ((number, message),), _ = call(compiled, Nowhere, scaled_folder, "launch_scaled", [made], tmp_path)
     assert RESULTS[number] == "no driver" and "there is no driver of CUDA: libcuda.so.1" in message
+
+
+def test_an_older_driver_is_told_by_what_it_lacks(compiled, without, mm_folder, tmp_path):
+    made = [{"address": STREAM}, *map(given, PRODUCTS[0]), {"address": 0}, {"address": 0}]
+    for name, told in (("cuFuncSetAttribute", "no cuFuncSetAttribute"), ("cuTensorMapEncodeTiled", "no descriptors")):
+        ((number, message),), lines = call(compiled, without(name), mm_folder, "launch_mm", [made], tmp_path)
+        assert RESULTS[number] == "no driver" and f"CUDA's driver is too old: it has {told}" in message
+        assert not any(line.startswith("launch") for line in lines)
 
 
 def test_no_element_launches_nothing(compiled, library, scaled_folder, tmp_path):

@@ -2,6 +2,7 @@
 
 import collections
 import dataclasses
+import shutil
 import subprocess
 import sys
 import threading
@@ -13,7 +14,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 import ninetoothed
 from ninetoothed.ahead_of_time import builder
 from ninetoothed.errors import ArgumentError, ArgumentTypeError, LoadError
-from ninetoothed.runtime.loading import loaded
+from ninetoothed.runtime.loading import driver, loaded
 from ninetoothed.runtime.selection import machine
 from tests.conftest import DEVICE
 from tests.ninetoothed.ahead_of_time import launches
@@ -158,11 +159,12 @@ def test_tensors_without_memory_are_refused_and_subclasses_are_not(scaled_folder
     assert record() == expected * 3
 
 
-def test_in_place_where_that_was_proved(scaled_folder, record, monkeypatch):
+def test_in_place_where_that_was_proved_and_views_that_interleave(scaled_folder, record, monkeypatch):
     monkeypatch.setenv("NT_PARAMETERS", "")
-    x, y, _ = vectors(64, torch.float32)
+    (x, y, _), wide = vectors(64, torch.float32), torch.empty(512)
     ninetoothed.load(scaled_folder).scaled(x, 1.0, y, x)
-    assert len(record()) == 1
+    ninetoothed.load(scaled_folder).scaled(wide[::8], 1.0, y, wide[4::8])
+    assert len(record()) == 2
 
 
 def test_other_sizes_get_the_nearest_variant_of_their_class(mm_folder, record, monkeypatch):
@@ -194,7 +196,9 @@ def test_other_gpus_are_refused_by_name(mm_folder, scaled_folder, record, monkey
 
 def test_a_driver_that_fails_says_its_version(scaled_folder, record, monkeypatch):
     monkeypatch.setenv("NT_FAILS", "222")
-    with pytest.raises(LoadError, match="driver 12.8 could not load the machine code: it fails on purpose .error 222"):
+    with pytest.raises(
+        LoadError, match="12.8 could not load the machine code of ptxas [0-9.]+: it fails on purpose .error 222"
+    ):
         ninetoothed.load(scaled_folder).scaled(*scaled_call(64, torch.float32))
     assert record() == []
 
@@ -232,3 +236,34 @@ def test_a_batch_of_one_is_behind_descriptors(tmp_path, record, monkeypatch):
     for _ in range(3):
         ninetoothed.load(tmp_path).bmm(*arguments)
     assert [each for each in record() if each.startswith("launch")] == [line] * 3
+
+
+def test_an_older_driver_is_told_by_what_it_lacks(without, mm_folder, scaled_folder, record, monkeypatch):
+    with pytest.raises(LoadError, match="there is no driver of CUDA here: libnowhere.so.*; kernels .* run on a GPU"):
+        driver.opened("libnowhere.so")
+    with pytest.raises(LoadError, match="driver is too old: it has no cuFuncSetAttribute; install a newer one"):
+        driver.opened(str(without("cuFuncSetAttribute")))
+    older = driver.opened(str(without("cuTensorMapEncodeTiled")))
+    here = dataclasses.replace(loaded.device_of(None), driver=older)
+    monkeypatch.setattr(loaded, "device_of", lambda place: here)
+    monkeypatch.setenv("NT_PARAMETERS", "")
+    for _ in range(3):
+        with pytest.raises(LoadError, match="driver 12.8 has no descriptors of tensors; install a newer one"):
+            ninetoothed.load(mm_folder).mm(*PRODUCTS[0])
+    assert [line for line in record() if line.startswith("launch")] == []
+    ninetoothed.load(scaled_folder).scaled(*scaled_call(64, torch.float32))  # which has none
+    assert len([line for line in record() if line.startswith("launch")]) == 1
+
+
+def test_damage_is_seen_before_anything_is_launched(scaled_folder, record, tmp_path):
+    path = shutil.copytree(scaled_folder, tmp_path / "folder")
+    built = ninetoothed.load(path).scaled
+    for code in path.glob("*.cubin"):
+        code.write_bytes(code.read_bytes()[:-1] + b"?")
+    with pytest.raises(LoadError, match="is not what was built: its SHA-256 is another than manifest.json says"):
+        built(*scaled_call(64, torch.float32))
+    for code in path.glob("*.cubin"):
+        code.unlink()
+    with pytest.raises(LoadError, match="of kernel `scaled`, cannot be read"):
+        built(*scaled_call(64, torch.float32))
+    assert record() == []
