@@ -6,10 +6,11 @@ from typing import Any, ClassVar
 import torch
 from torch import nn
 
-from ninetoothed.runtime.private import has_global_hook, has_transforms, runs_forward_alone
+from ninetoothed.runtime.private import has_global_hook, has_transforms, may_have_tangents, runs_forward_alone
 
 from ..ops.add_rms_norm import operator as add_rms_norm
-from .overrides import are_overridden
+from ..ops.rms_norm import gradients, operator as rms_norm
+from .overrides import are_overridden, are_recorded
 from .residual import AHEAD, NEXT, NormedAhead, are_alike, eps_of
 from .rms_norm import NTRMSNorm
 from .substitute import Substitute, is_outdated, kind_of, own_forward
@@ -28,6 +29,7 @@ class NTDecoderLayer(Substitute):
 
     Each sum is normed where it is added, the second by the norm of the next layer or of the model. In training and in
     compiled code that is done of the first sum alone: a checkpoint or the graph of one layer knows nothing of the next.
+    In backward, the gradients of hidden_states are added where that of the first norm is computed.
     """
 
     # The arguments that the forward replaced hands on to its attention, each by its name.
@@ -47,12 +49,55 @@ class NTDecoderLayer(Substitute):
         passed = getattr(self, "passed", None)
         if passed is None or is_outdated(self) or args or not passed.issubset(kwargs):
             return own_forward(self)(self, hidden_states, *args, **kwargs)
-        attended, _ = self.self_attn(hidden_states=self.input_layernorm(hidden_states), **kwargs)
-        normed, total = _summed_and_normed(self.post_attention_layernorm, attended, hidden_states)
+        norm, residual = self.input_layernorm, hidden_states
+        if _is_plain_and_recorded(norm, hidden_states):
+            normed, residual = _NormBeside.apply(hidden_states, norm.weight, eps_of(norm))
+        else:
+            # Called here: `residual` reads who calls it off the frames.
+            normed = norm(hidden_states)
+        attended, _ = self.self_attn(hidden_states=normed, **kwargs)
+        normed, total = _summed_and_normed(self.post_attention_layernorm, attended, residual)
         changed = self.mlp(normed)
         if self.training or torch.compiler.is_compiling():
             return total + changed
         return vars(self).get(NEXT, NONE).add(changed, total, self)
+
+
+class _NormBeside(torch.autograd.Function):
+    """The norm of an input, and the input: its gradients by both are added by the kernel of the norm's."""
+
+    @staticmethod
+    def forward(input: torch.Tensor, weight: torch.Tensor, eps: float) -> tuple[torch.Tensor, torch.Tensor]:
+        return rms_norm(input, weight.shape, weight, eps), input.view_as(input)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple, output: tuple) -> None:
+        input, weight, ctx.eps = inputs
+        ctx.save_for_backward(input, weight)
+        ctx.set_materialize_grads(False)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: torch.Tensor | None) -> tuple:
+        (of_norm, beside), (input, weight) = grads, ctx.saved_tensors
+        to_input, to_weight, _ = ctx.needs_input_grad
+        if of_norm is None:
+            return beside, None, None
+        addend = beside if to_input else None
+        of_input, of_weight = gradients(
+            of_norm, input, weight.shape, weight, ctx.eps, (to_input, to_weight), addend
+        )  # fmt: skip
+        return of_input if to_input else None, of_weight if to_weight else None, None
+
+
+def _is_plain_and_recorded(norm: nn.Module, input: torch.Tensor) -> bool:
+    """Tell whether a norm does no more than its kernel, and will have a gradient for an input of one type with it."""
+    # The class first: see `joint._are_plain`.
+    weight = norm._parameters.get("weight") if NTRMSNorm is kind_of(norm) and runs_forward_alone(norm) else None
+    if weight is None or has_global_hook() or has_transforms() or may_have_tangents() or are_overridden(input, weight):
+        return False
+    # Autocast may give a norm another type than its input's.
+    is_cast = torch.is_autocast_enabled(input.device.type)
+    return are_alike(input, input, weight) and are_recorded(input) and not is_cast
 
 
 def _summed_and_normed(

@@ -53,6 +53,29 @@ def test_each_sum_is_normed_where_it_is_added(make, batch, name):
     assert torch.equal(logits(model, tokens, mask), expected)
 
 
+def test_residual_gradients_are_added_by_the_norms(make, batch):
+    """In an eager step, too: two sums of two layers; the last norm has none beside it, and no sum is added apart."""
+    model, (tokens, mask) = make("Llama", num_hidden_layers=2).double().train(), batch(2, 7)
+    plain = copy.deepcopy(model)
+    swap_modules(model, join=True)
+    addends, gradients = [], []
+
+    class Noted(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            if func.name().partition(".")[0] == "ninetoothed::rms_norm_backward":
+                addends.append(len(args) > 6 and args[6] is not None)
+            return func(*args, **(kwargs or {}))
+
+    for each in (model, plain):
+        states = each.model.embed_tokens(tokens).detach().requires_grad_()
+        loss = each(inputs_embeds=states, attention_mask=mask, labels=tokens).loss
+        with Noted():
+            gradients.append(torch.autograd.grad(loss, (states, *each.parameters()), allow_unused=True))
+    assert addends == [False, True, True, True, True]
+    for found, expected in zip(*gradients):
+        assert expected is found is None or error(found, expected) < 1e-5
+
+
 def test_hidden_states(make, batch):
     model, inputs, _, _ = joined(make, batch)
     states = [
