@@ -99,10 +99,10 @@ def register(
     # All that can be wrong is found before anything changes: the operator that has the name stays as it is.
     namespace, signature = parted(schema)
     parsed = parsed_schema(schema, may_write=recorded is not None)
-    functions = Functions(allocate, launch, replay, flatten, written(parsed))
+    name = f"{namespace}::{signature.partition('(')[0]}"
+    functions = Functions(name, allocate, launch, replay, flatten, written(parsed))
     functions.check(parsed)
 
-    name = f"{namespace}::{signature.partition('(')[0]}"
     operator = _define(name, signature, tags)
     gradient = _missing_backward(name) if backward is None else Gradient(backward, setup_context)
     if recorded is not None:
@@ -156,6 +156,7 @@ def _keeping(schema: str) -> Callable:
 class Functions:
     """The functions of an operator: see `register`."""
 
+    name: str
     allocate: Callable
     launch: Callable
     replay: bool
@@ -216,6 +217,11 @@ class Functions:
             for value in (args[i] for i in self.written):
                 if not value.is_inference():
                     torch.autograd.graph.increment_version(value)
+                elif not torch.is_inference_mode_enabled():
+                    raise RuntimeError(
+                        f"{self.name}: Inplace update to inference tensor outside InferenceMode is not allowed; "
+                        "pass a clone of it, or call the operator inside torch.inference_mode()"
+                    )
             return kernel(*args, **kwargs)
 
         return count

@@ -102,7 +102,7 @@ def _written_out(self, target, reduction, log_target) -> torch.Tensor:
 operator = of_file(
     "kl_div(Tensor self, Tensor target, int reduction=1, *, bool log_target=False) -> Tensor",
     globals(),
-    autocast={"cuda": torch.float32}.get,
+    autocast={"cuda": torch.float32, "cpu": torch.float32}.get,
 )
 gradient = of_file(
     "kl_div_backward(Tensor grad, Tensor self, Tensor target, int reduction, bool log_target, bool[2] needed) "

@@ -208,7 +208,7 @@ def backward_with_gradients(ctx, grad, *_):
     kept, tensors = saved[5:] or ctx.found, saved[:5]
     if kept is None or torch.is_grad_enabled():
         found = _once_more(tensors or ctx.saved_tensors, ctx, grad)
-    elif saved or private.may_have_tangents():
+    elif saved or private.may_have_tangents() or private.count_dispatch_modes():
         found = [(each * grad).to(each.dtype) for each in kept]
     else:
         found, ctx.found = kept, None

@@ -335,6 +335,18 @@ def test_nothing_is_written_where_a_recorded_call_is_refused(fault):
     assert torch.equal(keys, before)
 
 
+def test_tensors_of_inference_are_written_in_inference_mode_alone():
+    leaves, slots = leaves_and_slots()
+    tensors = [each.detach() for each in leaves]
+    with torch.inference_mode():
+        keys, values = (each.clone() for each in tensors[5:])
+        operator(*tensors[:5], slots, keys, values)
+    before = keys.clone()
+    with pytest.raises(RuntimeError, match="rope_into_cache: Inplace update to inference tensor outside InferenceMode"):
+        operator(*(2 * each for each in tensors[:5]), slots, keys, values)
+    assert torch.equal(keys, before)
+
+
 def test_derivatives_that_there_are_none_of():
     leaves, slots = leaves_and_slots(dtype=torch.float32)
     with pytest.raises(RuntimeError, match="a leaf Variable that requires grad"):

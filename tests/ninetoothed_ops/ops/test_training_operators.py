@@ -286,6 +286,16 @@ def test_opcheck(name, dtype):
     torch.library.opcheck(every.overload(name), sample.args, sample.kwargs)
 
 
+@pytest.mark.parametrize("reduction", ("none", "sum", "mean", "batchmean"))
+def test_kl_div_is_of_float32_under_autocast(reduction):
+    x, target = (r(4, 8).bfloat16() for _ in range(2))
+    with torch.autocast(DEVICE, torch.bfloat16):
+        found = ops.kl_div(x, target.sigmoid(), reduction=reduction)
+        expected = F.kl_div(x, target.sigmoid(), reduction=reduction)
+    assert found.dtype == expected.dtype == torch.float32
+    torch.testing.assert_close(found, expected)
+
+
 @pytest.mark.parametrize("shape", ((0, 3), (0, 3, 4), (2, 3, 0), (0, 3, 4, 5)))
 @pytest.mark.parametrize("training", (True, False))
 def test_batch_norm_of_nothing_leaves_the_running_statistics(shape, training):
