@@ -61,6 +61,9 @@ def extremum_of_indices(context: TraceContext, name: str, input: Value) -> Expr 
     min(64 * program + lane)   ->   64 * program
     """
     producer = context.builder.producer(input)
+    while isinstance(producer, ir.Apply) and producer.function == "expand_dims":
+        (input,) = producer.operands
+        producer = context.builder.producer(input)
     if not isinstance(producer, ir.Index) or not producer.lanes or producer.bindings:
         return None
     linear = producer.expr.linear([lane.name for lane in producer.lanes])

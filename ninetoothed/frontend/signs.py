@@ -37,12 +37,18 @@ class Signs:
 
     def _decide(self, value: Value, facts: Facts) -> bool:
         operands = self._bounding(value)
-        if operands or value.type.dtype.category == "uint":
-            return all(self._nonnegative[operand] for operand in operands)
         producer = self._producers.get(value)
+        if operands or value.type.dtype.category == "uint":
+            signs = [self._nonnegative[operand] for operand in operands]
+            return any(signs) if operands and _is_maximum(producer) else all(signs)
         if isinstance(producer, Constant):
             return producer.value >= 0
         return isinstance(producer, Index) and self.is_nonnegative(producer.expr, facts)
+
+
+def _is_maximum(operation: ir.Operation | None) -> bool:
+    """Tell whether a result is at least each of its operands."""
+    return isinstance(operation, Apply) and operation.function == "maximum" and len(operation.operands) > 1
 
 
 def _keeps_sign(operation: Apply) -> bool:

@@ -35,7 +35,7 @@ def test_keys_of_a_computed_number_are_shared_out():
     arguments = q, k, k, mask, 0.1, q, sdpa.BOOLEAN_MASK, False, lengths
     source = sdpa.make(has_lengths=True).source(*arguments, gpu=machine.H200)
     # In eight parts the loop ends where the keys do, and what is hidden there is not hidden once more.
-    assert "tl.minimum(key_size_2, maximum) + 127 >> 7) * part >> 3" in source.text
+    assert "tl.cdiv(tl.minimum(key_size_2, maximum), 128) * part // 8" in source.text
     assert source.text.count("tl.where(index[None, :] < tl.minimum(key_size_2, maximum), scores, ") == 1
     assert "tl.where(index[None, :] < key_size_2, scores" not in source.text
 
