@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 from ninetoothed import ir
 from ninetoothed.expr import Expr, maximum, var
@@ -43,12 +44,28 @@ def overlap(program: ir.Program) -> ir.Program | None:
 
 @dataclass(kw_only=True)
 class _At(ir.Cloner):
-    """Clones a part of a round for another value of its counter."""
+    """Clones a part of a round for another value of its counter. bounds: what stands in bounds of loops."""
 
     counters: Mapping[str, Expr]
+    bounds: ir.Bindings = ()
 
     def at(self, e: Expr) -> Expr:
         return e.subs(self.counters)
+
+    def operation(self, operation: ir.Operation) -> ir.Block:
+        (new,) = super().operation(operation)
+        match new:
+            case ir.Index(expr=e):
+                return (replace(new, bindings=self._bound(new.bindings, e)),)
+            case ir.Load(access=access):
+                bindings = self._bound(access.bindings, *access.expressions)
+                return (replace(new, access=replace(access, bindings=bindings)),)
+        return (new,)
+
+    def _bound(self, bindings: ir.Bindings, *expressions: Expr) -> ir.Bindings:
+        """Add what has come into expressions with the number of a round."""
+        names = frozenset[str]().union(*(e.variables for e in expressions))
+        return tuple(dict.fromkeys((*bindings, *(each for each in self.bounds if each[0] in names))))
 
 
 @dataclass(frozen=True)
@@ -82,6 +99,13 @@ class _Overlapped:
     def start(self) -> Expr:
         return self.rounds[0].loop.start
 
+    @property
+    def bounds(self) -> ir.Bindings:
+        return tuple(dict.fromkeys(bound for each in self.rounds for bound in each.loop.bindings))
+
+    def _at(self, counters: Mapping[str, Expr], values: Mapping[ir.Value, ir.Value] = MappingProxyType({})) -> _At:
+        return _At(counters=counters, values=dict(values), bounds=self.bounds)
+
     def block(self) -> ir.Block:
         """Compute the results of the last loop; without any round, they are the initial values of the first."""
         stop, last = self.rounds[-1].loop.stop, self.rounds[-1]
@@ -91,14 +115,14 @@ class _Overlapped:
             state = self._loop(each, state, block)
         total = self._added(last, state.weights, state.scaled, {last.loop.variable: stop - 1}, block)
         yields = (*state.others[: last.total], total, *state.others[last.total :])
-        has_any, condition = compared("lt", self.start, stop)
+        has_any, condition = compared("lt", self.start, stop, self.bounds)
         outcomes = ir.Outcome.of(yields, self.rounds[0].loop.initial, last.loop.results)
         return (*condition, ir.If(has_any, tuple(block), outcomes=outcomes))
 
     def _first(self, block: list[ir.Operation]) -> _State:
         """Compute the first round, but for its second product, as the first loop with a round does."""
         last = self.rounds[-1]
-        first = _At(counters={last.loop.variable: self.start})
+        first = self._at({last.loop.variable: self.start})
         block += first.block(last.first)
         scores = first.value(last.scores)
         initial = self.rounds[0].loop.initial
@@ -110,13 +134,14 @@ class _Overlapped:
         """Branch by which of several loops has the first round."""
         own, *others = rounds
         if not others:
-            return _middle(own, scores, initial, initial[own.total], {own.loop.variable: self.start}, block)
+            first = self._at({own.loop.variable: self.start})
+            return _middle(own, scores, initial, initial[own.total], first, block)
         then_body: list[ir.Operation] = []
         else_body: list[ir.Operation] = []
         then = self._branches((own,), scores, initial, then_body)
         other = self._branches(others, scores, initial, else_body)
         results = then.like()
-        is_own, condition = compared("lt", self.start, own.loop.stop)
+        is_own, condition = compared("lt", self.start, own.loop.stop, self.bounds)
         outcomes = ir.Outcome.of(then.values, other.values, results.values)
         block += (*condition, ir.If(is_own, tuple(then_body), tuple(else_body), outcomes))
         return results
@@ -125,14 +150,14 @@ class _Overlapped:
         """Compute the rounds of a loop, but for the very first."""
         loop, carried, results = own.loop, state.like(), state.like()
         body: list[ir.Operation] = []
-        here = _At(counters={})
+        here = self._at({})
         body += here.block(own.first)
         total = self._added(own, carried.weights, carried.scaled, {loop.variable: var(loop.variable) - 1}, body)
         arguments = (*carried.others[: own.total], total, *carried.others[own.total :])
-        end = _middle(own, here.value(own.scores), arguments, total, {}, body)
+        end = _middle(own, here.value(own.scores), arguments, total, self._at({}), body)
         start = self.start + 1 if own is self.rounds[0] else maximum(loop.start, self.start + 1)
         rows = ir.Carried.of(state.values, carried.values, end.values, results.values)
-        block.append(replace(loop, carried=rows, body=tuple(body), start=start))
+        block.append(replace(loop, carried=rows, body=tuple(body), start=start, bindings=self.bounds))
         return results
 
     def _added(
@@ -144,7 +169,7 @@ class _Overlapped:
         block: list[ir.Operation],
     ) -> ir.Value:
         """Add the second product of a round, whose number is in `counters`, to the scaled total."""
-        there = _At(counters=counters, values={own.weights: weights, own.scaled: scaled})
+        there = self._at(counters, {own.weights: weights, own.scaled: scaled})
         block += there.block(own.second)
         return there.value(own.sum)
 
@@ -154,13 +179,12 @@ def _middle(
     scores: ir.Value,
     arguments: _Values,
     total: ir.Value,
-    counters: Mapping[str, Expr],
+    here: _At,
     block: list[ir.Operation],
 ) -> _State:
     """Compute what lies between the products of a round, and what is made of the total before the second is added."""
-    values = dict(zip(own.loop.arguments, arguments, strict=True))
-    values |= {own.scores: scores, own.loop.arguments[own.total]: total}
-    here = _At(counters=counters, values=values)
+    here.values |= dict(zip(own.loop.arguments, arguments, strict=True))
+    here.values |= {own.scores: scores, own.loop.arguments[own.total]: total}
     block += (*here.block(own.middle), *here.block(own.scaling))
     others = tuple(map(here.value, own.without_total(own.loop.yields)))
     return _State(others, here.value(own.scaled), here.value(own.weights))

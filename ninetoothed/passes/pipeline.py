@@ -149,7 +149,7 @@ def _overlaps(state: ScheduledProgram, target: Target, schedule: Schedule) -> bo
 
 
 def _tma_tiles(state: ScheduledProgram, target: Target, schedule: Schedule) -> ScheduledProgram | None:
-    tiles = tma_tiles.usable(state.program, target, schedule)
+    tiles = tma_tiles.usable(state.program, target, schedule, state.is_overlapped)
     return replace(state, tma_tiles=tiles) if tiles else None
 
 

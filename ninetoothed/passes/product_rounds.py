@@ -10,13 +10,14 @@ for j in range(n):
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from typing import TypeGuard
 
 from ninetoothed import ir
 from ninetoothed.expr import Expr, var
 from ninetoothed.ir.rewriter import access_at
-from ninetoothed.passes.operations import is_dot, is_fold, producers, readers
+from ninetoothed.passes.operations import is_dot, is_fold, producers, readers, replaced
 from ninetoothed.passes.products import Feeds
 from ninetoothed.passes.trip_count import is_at_least
 
@@ -68,7 +69,7 @@ def _match(loop: ir.For) -> Round | None:
     """Take the body of a loop over two products apart; None for any other."""
     defined_by = producers(loop.body)
     dots = [operation for operation in loop.body if is_dot(operation) and len(operation.operands) == 2]
-    is_counted = loop.step == 1 and not loop.bindings and loop.merge is None
+    is_counted = loop.step == 1 and loop.merge is None
     if len(dots) != 2 or not is_counted or not all(map(_is_plain, loop.body)):
         return None
     for total, end in enumerate(loop.yields):
@@ -98,7 +99,7 @@ def _taken_apart(
     feeds = Feeds(loop.body)
     loads = [_loading(dot.operands[1], feeds) for dot in (first, second)]
     is_inside = first.operands[0] in defined_by or second.operands[0] not in defined_by
-    if is_inside or not all(loads) or any(isinstance(operation, ir.Load) for operation in _without(loop.body, *loads)):
+    if is_inside or not all(loads):
         return None
     scaling = _made_of(loop.arguments[total], _without(loop.body, (add,)))
     middle = _without(loop.body, (first, second, add), scaling, *loads)
@@ -110,9 +111,42 @@ def _taken_apart(
     is_once = reads.count(product) == 1 and not {product, add.result} & {*kept, *read}
     if not is_apart or not is_once or len(kept) + 1 < len(loop.yields):
         return None
+    middle = _chosen_wide(second.operands[0], middle)
     narrowing, weights = _narrowing(second.operands[0], middle, kept)
     block = (*loads[1], *narrowing, second, add)
     return Round(loop, (*loads[0], first), _without(middle, narrowing), scaling, block, total, weights, scaled)
+
+
+def _chosen_wide(weights: ir.Value, middle: ir.Block) -> ir.Block:
+    """Choose weights before they are cast: `where(seen, cast(wide), 0)` -> `cast(where(seen, wide, 0))`."""
+    defined_by = producers(middle)
+    match defined_by.get(weights):
+        case ir.Apply(function="where", operands=(condition, narrow, other)) as choice:
+            cast, filled = defined_by.get(narrow), defined_by.get(other)
+            if not (_is(cast, "cast") and _is(filled, "full")):
+                return middle
+            number = defined_by.get(filled.operands[0])
+            if not isinstance(number, ir.Constant) or number.value != 0:
+                return middle
+            (wide,) = cast.operands
+            zero, zeros, result = (_of_dtype(each, wide) for each in (number.result, other, weights))
+            chosen: ir.Block = (
+                replace(number, result=zero),
+                replace(filled, operands=(zero,), results=(zeros,)),
+                replace(choice, operands=(condition, wide, zeros), results=(result,)),
+                replace(cast, operands=(result,), results=(weights,)),
+            )
+            return replaced(middle, {choice: chosen})
+    return middle
+
+
+def _of_dtype(value: ir.Value, other: ir.Value) -> ir.Value:
+    """Return a new value of the element type of another."""
+    return ir.Value(replace(value.type, dtype=other.type.dtype))
+
+
+def _is(operation: ir.Operation | None, function: str) -> TypeGuard[ir.Apply]:
+    return isinstance(operation, ir.Apply) and operation.function == function
 
 
 def _narrowing(weights: ir.Value, middle: ir.Block, kept: Sequence[ir.Value]) -> tuple[ir.Block, ir.Value]:
@@ -160,7 +194,7 @@ def _without(block: ir.Block, *left_out: Container[ir.Operation]) -> ir.Block:
 def _follow_each_other(rounds: Sequence[Round], program: ir.Program) -> bool:
     """Tell whether each loop goes on with what the one before it leaves, on the tiles after those of that one."""
     first, read_by = rounds[0], readers(program.body)
-    if not all(is_at_least(each.loop.stop, each.loop.start, program.facts) for each in rounds):
+    if rounds[1:] and not all(is_at_least(each.loop.stop, each.loop.start, program.facts) for each in rounds):
         return False
     for earlier, later in zip(rounds, rounds[1:], strict=False):
         one, other = earlier.loop, later.loop

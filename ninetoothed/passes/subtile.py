@@ -61,7 +61,7 @@ class SubtileBuilder:
 
     def stored(self, store: ir.Store, piece: Subtile) -> ir.Store:
         """Store a subtile."""
-        return replace(store, access=_access(store.access, piece), value=self.part(store.value, piece))
+        return replace(store, access=self._access(store.access, piece), value=self.part(store.value, piece))
 
     def computed(self, operation: ir.Operation, value: ir.Value, piece: Subtile) -> ir.Value:
         """Clone an operation for a subtile of its result."""
@@ -70,13 +70,13 @@ class SubtileBuilder:
         result = _like(value, piece)
         match operation:
             case ir.Load(access=access):
-                operation = replace(operation, access=_access(access, piece))
+                operation = replace(operation, access=self._access(access, piece))
             case ir.Apply(operands=operands, results=(_,)):
                 pieces = tuple(map(self.part, operands, _of_operands(operation, piece)))
                 operation = replace(operation, operands=pieces)
-            case ir.Index(expr=e, lanes=lanes, bindings=()):
+            case ir.Index(expr=e, lanes=lanes, bindings=bindings):
                 lanes, moved = _cut_lanes(lanes, piece)
-                operation = replace(operation, expr=e.subs(moved), lanes=lanes)
+                operation = replace(operation, expr=e.subs(moved), lanes=lanes, bindings=self._bound(bindings))
             case ir.Constant() | ir.ScalarArgument():
                 pass
             case _:
@@ -87,7 +87,7 @@ class SubtileBuilder:
     def _carried(self, loop: ir.For, value: ir.Value, piece: Subtile) -> ir.Value:
         """Compute a subtile of a loop's result by a loop over subtiles of all that it carries."""
         is_cut = any(result in loop.results for result, _ in self.known)  # otherwise: it is not done twice
-        if is_cut or loop.merge is not None or loop.bindings or not piece or piece[0].axis != 0:
+        if is_cut or loop.merge is not None or not piece or piece[0].axis != 0:
             raise Inseparable
         pieces = [_of_type(each.argument.type, piece) for each in loop.carried]
         pairs = list(zip(loop.carried, pieces, strict=True))
@@ -97,9 +97,21 @@ class SubtileBuilder:
         initial = [self.part(each.initial, part) for each, part in pairs]
         results = {(each.result, part): _like(each.result, part) for each, part in pairs}
         carried = ir.Carried.of(initial, known.values(), yields, results.values())
-        self.operations.append(replace(loop, carried=carried, body=tuple(within.operations)))
+        body, bindings = tuple(within.operations), self._bound(loop.bindings)
+        self.operations.append(replace(loop, carried=carried, body=body, bindings=bindings))
         self.known |= results
         return self.known[value, piece]
+
+    def _access(self, access: ir.Access, piece: Subtile) -> ir.Access:
+        lanes, moved = _cut_lanes(access.lanes, piece)
+        cut = replace(access_at(access, lambda e: e.subs(moved)), lanes=lanes, bindings=self._bound(access.bindings))
+        return replace(cut, type=subtile_type(access.type, piece))
+
+    def _bound(self, bindings: ir.Bindings) -> ir.Bindings:
+        """Return numbers that stand in expressions; a tile of them would have to be cut, too."""
+        if any(value.type.lanes for _, value in bindings):
+            raise Inseparable
+        return tuple((name, self.part(value, ())) for name, value in bindings)
 
 
 def needs_same_slice(block: ir.Block, value: ir.Value, start: ir.Value, axis: int) -> bool:
@@ -134,13 +146,6 @@ def subtile_type(type: ir.TileType, piece: Subtile) -> ir.TileType:
     for part in piece:
         shape[part.axis], lanes[part.axis] = const(part.count), part.count
     return replace(type, shape=tuple(shape), lanes=tuple(lanes))
-
-
-def _access(access: ir.Access, piece: Subtile) -> ir.Access:
-    if access.bindings:
-        raise Inseparable
-    lanes, moved = _cut_lanes(access.lanes, piece)
-    return replace(access_at(access, lambda e: e.subs(moved)), type=subtile_type(access.type, piece), lanes=lanes)
 
 
 def _cut_lanes(lanes: tuple[ir.Lane, ...], piece: Subtile) -> tuple[tuple[ir.Lane, ...], dict[str, Expr]]:

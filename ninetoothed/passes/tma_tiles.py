@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -50,9 +50,18 @@ class TmaTile:
     offsets: tuple[Expr, ...]
     axes: tuple[int | None, ...]
 
+    def at(self, values: Mapping[str, Expr]) -> TmaTile:
+        """Return the tile that begins where these values say."""
+        return replace(self, offsets=tuple(offset.subs(values) for offset in self.offsets))
 
-def usable(program: ir.Program, target: Target, schedule: Schedule) -> Mapping[ir.Operation, TmaTile]:
-    """Find accesses for which descriptors pay: operands of products, results, and what is added to these."""
+
+def usable(
+    program: ir.Program, target: Target, schedule: Schedule, is_overlapped: bool = False
+) -> Mapping[ir.Operation, TmaTile]:
+    """Find accesses for which descriptors pay: operands of products, results, and what is added to these.
+
+    Where products overlap with what lies between, so do other matrices that their loops load, such as masks.
+    """
     multiplied = products(program) if target.has_tma else ()
     if not any(isinstance(loop, ir.For) for each in multiplied for loop in each.loops):
         return {}
@@ -67,6 +76,10 @@ def usable(program: ir.Program, target: Target, schedule: Schedule) -> Mapping[i
             _keep(found, program, operation, allowed, known)
     if not found:
         return {}
+    for loop in (each for each in ir.walk(program.body) if is_overlapped and isinstance(each, ir.For | ir.If)):
+        for operation in (load for block in ir.blocks(loop) for load in block if isinstance(load, ir.Load)):
+            if operation not in found and _is_matrix(operation.access.type):
+                _keep(found, program, operation, allowed, known, replace(operation.access, other=0))
     for operation in once:
         if isinstance(operation, ir.Store) and len(operation.access.type.lanes) > 1:
             _keep(found, program, operation, allowed, known)
@@ -91,8 +104,9 @@ def _keep(
     operation: ir.Load | ir.Store,
     allowed: Collection[str],
     known: Collection[ir.Value],
+    access: ir.Access | None = None,
 ) -> None:
-    access = operation.access
+    access = access or operation.access
     are_known = all(value in known and value.type.is_scalar for _, value in access.bindings)
     tile = tile_of(program, access) if are_known and access.parameter in allowed else None
     if tile is not None:
@@ -150,6 +164,10 @@ def _are_stored_once(stores: list[_Branched]) -> bool:
 def _is_of_halves(type: ir.TileType) -> bool:
     """Tell whether a tile has numbers of 16 bits at most, and rows."""
     return type.dtype.is_floating and type.dtype.bits <= 16 and len(type.lanes) > 1
+
+
+def _is_matrix(type: ir.TileType) -> bool:
+    return sum(count > 1 for count in type.lanes) == 2
 
 
 def tile_of(program: ir.Program, access: ir.Access) -> TmaTile | None:
@@ -230,7 +248,7 @@ def _legal(access: ir.Access, dimensions: Sequence[tuple[Any, ...]], facts: Fact
     if not 2 <= len(dimensions) <= MOST_DIMENSIONS:
         return None
     sizes, strides, offsets, lanes = zip(*dimensions, strict=True)
-    item = access.type.dtype.bits // 8
+    item = max(access.type.dtype.bits, 8) // 8
     block = tuple(lane.count if lane else 1 for lane in lanes)
     axes = tuple(lane.axis if lane else None for lane in lanes)
     wanted = [axis for axis, count in enumerate(access.type.lanes) if count > 1]

@@ -2,15 +2,17 @@
 
 Its last loop over products ends somewhere, all products are of 16-bit numbers, and of 16 rows a warp. Their right
 operands are tiles that the copy engine brings into rings of buffers, the same for all tasks, and read by one product
-each; left operands are in registers, or brought once, before the loop. What is stored leaves by the copy engine.
+each; left operands are in registers, or brought once, before the loop. Other matrices that loops load, such as masks,
+come into rings, too, as far as there is shared memory: into the registers of threads, they would be too many. What is
+stored leaves by the copy engine, but for vectors.
 
 What is printed as a call of CUDA's library, or of a helper of our own, has no form either: see `kernel`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 
 from ninetoothed import ir
 from ninetoothed.backends.gluon.rings import Ring, SharedTiles
@@ -43,6 +45,10 @@ NAMES = {
     f"{HOPPER}.mbarrier": ("MBarrierLayout", "arrive", "expect", "init", "wait"),
     TMA: ("store_wait",),
 }
+# Whether masks, and what else loops load beside operands, come into rings: this has not been timed.
+BRINGS_OTHERS = False
+# Bytes of shared memory beside tiles: barriers, and what the compiler keeps there between the warps of a task.
+RESERVED = 2048
 # Of the copies into shared memory, and out of it, one name each: the newest first.
 COPIES = (("async_load", "async_copy_global_to_shared"), ("async_store", "async_copy_shared_to_global"))
 
@@ -51,9 +57,11 @@ COPIES = (("async_load", "async_copy_global_to_shared"), ("async_store", "async_
 class Form:
     """The shared memory of a kernel, and the work of its warps.
 
-    tiles: the accesses through descriptors. rings: of the right operand of each product. resident: the left operands
-    that stay there. stored: the results, on their way out, where left operands were if these are like them.
-    copied: what the warp that copies runs. stop: where the counter of the last loop over products ends.
+    tiles: the accesses through descriptors. rings: of the right operand of each product, and of what else loops load:
+    the loads in `looked_at`. resident: the left operands that stay there. stored: the results, on their way out, where
+    left operands were if these are like them.
+    copied: what the warp that copies runs. stop: where the counter of the last loop over products ends. bounds: the
+    numbers in bounds of such loops that the program computes.
     """
 
     tiles: Mapping[ir.Operation, TmaTile]
@@ -62,6 +70,8 @@ class Form:
     stored: Mapping[ir.Store, SharedTiles]
     copied: ir.Block
     stop: Expr
+    bounds: ir.Bindings
+    looked_at: frozenset[ir.Load]
 
     @property
     def buffers(self) -> tuple[SharedTiles, ...]:
@@ -69,11 +79,16 @@ class Form:
 
 
 def form_of(
-    program: ir.Program, tiles: Mapping[ir.Operation, TmaTile], schedule: Schedule, tasks: int, names: NameTable
+    program: ir.Program,
+    tiles: Mapping[ir.Operation, TmaTile],
+    schedule: Schedule,
+    tasks: int,
+    names: NameTable,
+    shared_memory: int,
 ) -> Form | None:
     """Find the form of a program; None where it has none.
 
-    tasks: how many compute, each on tiles of its own beside those of rings.
+    tasks: how many compute, each on tiles of its own beside those of rings. shared_memory: the bytes that there are.
     """
     finder = _Finder(program, tiles, schedule.num_stages, tasks, names)
     products = [dot for dot in ir.walk(program.body) if is_dot(dot)]
@@ -81,11 +96,16 @@ def form_of(
     if not loops or not all(_is_for_warps(dot, schedule.num_warps) and finder.operands(dot) for dot in products):
         return None
     stores = (each for each in program.body if isinstance(each, ir.Store) and each in tiles)
-    stored = {store: finder.outgoing(store) for store in stores if _is_upright(tiles[store])}
+    stored = {store: finder.outgoing(store) for store in stores if _is_matrix(tiles[store])}
+    multiplied, looked_at = dict(finder.rings), finder.others(stored, shared_memory)
+    if looked_at is None:
+        return None
     copied = remove_dead(program.body, must_run=lambda each: any(load in finder.rings for load in ir.walk((each,))))
-    are_shared = not any(HALF in ir.integers(operation) for operation in ir.walk(copied))
-    form = Form(tiles, finder.rings, finder.resident, stored, copied, loops[-1].stop)
-    return form if stored and are_shared and _are_read_by_products(program, form) else None
+    are_shared = not any(HALF in ir.integers(operation) for operation in ir.walk(copied) if operation not in looked_at)
+    own = {each: tiles[each] for each in (*finder.rings, *finder.resident, *stored)}
+    last = loops[-1]
+    form = Form(own, finder.rings, finder.resident, stored, copied, last.stop, last.bindings, looked_at)
+    return form if stored and are_shared and _are_read_by_products(program, form, multiplied) else None
 
 
 def _is_for_warps(dot: ir.Apply, num_warps: int) -> bool:
@@ -143,15 +163,42 @@ class _Finder:
         tiles, ready, free, count = (self.names.fresh(f"{load.access.parameter}_{what}") for what in whats)
         return Ring(self.tiles[load], load.access.type.dtype, tiles, ready, self.slots, free, count, self.tasks)
 
+    def others(self, stored: Mapping[ir.Store, SharedTiles], shared_memory: int) -> frozenset[ir.Load] | None:
+        """Find rings for what loops load beside operands; None where there is no memory for one, or no descriptor."""
+        found, known = set(), dict[tuple, Ring]()
+        for load in self._looked_at():
+            if not BRINGS_OTHERS or load not in self.tiles or not _is_matrix(self.tiles[load]):
+                return None
+            key = load.access.parameter, self.tiles[load].block
+            if key not in known:
+                taken = {*self.rings.values(), *self.resident.values(), *stored.values()}
+                ring = self.ring(load)
+                left = shared_memory - RESERVED - sum(each.bytes * each.slots for each in taken)
+                depth = min(left // (ring.bytes * self.tasks), self.slots)
+                known[key] = replace(ring, slots=depth * self.tasks, readers=1, tasks=self.tasks)
+                if depth < 1:
+                    return None
+            self.rings[load] = known[key]
+            found.add(load)
+        return frozenset(found)
 
-def _is_upright(tile: TmaTile) -> bool:
-    """Tell whether the axes of a tile are in memory in their order."""
+    def _looked_at(self) -> Iterator[ir.Load]:
+        """Yield the matrices that are loaded in loops and branches, but for operands."""
+        for operation in ir.walk(self.program.body):
+            if not isinstance(operation, ir.Load) or operation in self.rings or operation in self.program.body:
+                continue
+            if sum(count > 1 for count in operation.access.type.lanes) > 1:
+                yield operation
+
+
+def _is_matrix(tile: TmaTile) -> bool:
+    """Tell whether a tile has rows and columns, which are in memory in their order; threads store vectors."""
     axes = [axis for axis in tile.axes if axis is not None]
-    return axes == sorted(axes)
+    return len(axes) > 1 and axes == sorted(axes)
 
 
-def _are_read_by_products(program: ir.Program, form: Form) -> bool:
-    """Tell whether what is in shared memory is read by products alone, and each tile of a ring by one."""
+def _are_read_by_products(program: ir.Program, form: Form, multiplied: Collection[ir.Load]) -> bool:
+    """Tell whether operands in shared memory are read by products alone, and each tile of a ring by one."""
     read_by = readers(program.body)
 
     def readings(value: ir.Value) -> list[ir.Operation]:
@@ -165,6 +212,6 @@ def _are_read_by_products(program: ir.Program, form: Form) -> bool:
                     found.append(reader)
         return found
 
-    are_read_once = all(len(readings(load.result)) == 1 for load in form.rings)
-    loads = (*form.rings, *form.resident)
+    are_read_once = all(len(readings(load.result)) == 1 for load in multiplied)
+    loads = (*multiplied, *form.resident)
     return are_read_once and all(is_dot(reader) for load in loads for reader in readings(load.result))

@@ -18,12 +18,13 @@ from ninetoothed import ir
 from ninetoothed.backends.gluon import layouts
 from ninetoothed.backends.gluon.form import Form
 from ninetoothed.backends.gluon.rings import Ring, SharedTiles, at, copy
-from ninetoothed.backends.triton import descriptors, syntax
+from ninetoothed.backends.triton import accesses, descriptors, syntax
 from ninetoothed.backends.triton.analysis import OperationPlace
 from ninetoothed.backends.triton.context import EmitContext, ValueText
 from ninetoothed.backends.triton.functions import dtype_node, materialise
-from ninetoothed.backends.triton.tiles import scalar
+from ninetoothed.backends.triton.tiles import TilePrinter
 from ninetoothed.backends.triton.variables import target
+from ninetoothed.dtypes import int1, int32
 from ninetoothed.expr import Expr, var
 from ninetoothed.passes.operations import is_dot
 
@@ -57,6 +58,8 @@ class ComputingWarps:
     def prints(self, context: EmitContext, operation: ir.Operation, place: OperationPlace) -> bool:
         """Print an operation that Gluon spells differently; False where Triton's printer is to."""
         match operation:
+            case ir.Load() if operation in self.form.looked_at:
+                self._look_at(context, operation, self.form.rings[operation], place)
             case ir.Load() if operation in self.form.rings:
                 self._take(context, operation, self.form.rings[operation])
             case ir.Load() if operation in self.form.resident:
@@ -100,6 +103,22 @@ class ComputingWarps:
         assert isinstance(slot, ast.Name)
         self._hold(context, load, ring.tile_in(slot), ring)
         self.slots[load.result] = ring, slot.id
+
+    def _look_at(self, context: EmitContext, load: ir.Load, ring: Ring, place: OperationPlace) -> None:
+        """Read the next tile of a ring of one's own, once all else is there that it meets, and free it at once."""
+        met = (use.operation for use in context.analysis.uses.get(load.result, ()) if use.operation is not None)
+        self._await(context, tuple(value for operation in met for value in ir.reads(operation)))
+        slot = context.assign(f"{load.access.parameter}_slot", ring.slot(self.task))
+        context.run(syntax.call("mbarrier.wait", at(ring.ready, slot), ring.parity()))
+        context.append(ring.counted())
+        tile = syntax.method(ring.tile_in(slot), "load", syntax.name(layouts.NAME))
+        if load.result.type.dtype == int1:
+            tile = syntax.binary("!=", tile, syntax.number(0))
+        name = target(context, load.result, place, load.result.hint or load.access.parameter, load.result.type.lanes)
+        context.append(syntax.assign(name, accesses.filled(context, load, tile)))
+        context.texts.hold(load.result, name, load.result.type.lanes)
+        context.run(syntax.call("fence_async_shared"))  # The next copy into the slot comes after these reads.
+        context.run(syntax.call("mbarrier.arrive", at(ring.free, slot), count=1))
 
     def _bring(self, context: EmitContext, load: ir.Load, buffer: SharedTiles) -> None:
         """Copy a tile that stays, and wait for it."""
@@ -194,7 +213,8 @@ class ComputingWarps:
         That is soon done, and ptxas moves nothing across it: what is to run beside a product it would move beyond the
         wait for that product. The next round begins with a product at once.
         """
-        ring, has_next = self._first, syntax.binary("<", scalar(context, number), scalar(context, self.form.stop))
+        ring, printer = self._first, TilePrinter.of(context, (), ir.TileType(int32), self.form.bounds)
+        has_next = syntax.binary("<", printer.scalar(number), printer.scalar(self.form.stop))
         context.run(syntax.call("mbarrier.wait", at(ring.ready, ring.slot()), ring.parity(), pred=has_next))
 
     @property

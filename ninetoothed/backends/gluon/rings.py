@@ -2,6 +2,8 @@
 
     key_ready[slot]: the tile is there                    key_free[slot]: nobody reads it any more
 
+Tasks read the same tiles, or each has slots of its own, one task's after the other's.
+
 Each barrier is waited for by the parity of its phase, which is that of how often the ring was gone round.
 """
 
@@ -15,7 +17,7 @@ from dataclasses import dataclass
 from ninetoothed.backends.triton import syntax
 from ninetoothed.backends.triton.context import EmitContext
 from ninetoothed.backends.triton.functions import dtype_node
-from ninetoothed.dtypes import DType, PointerType
+from ninetoothed.dtypes import DType, PointerType, int1, int8
 from ninetoothed.passes.tma_tiles import TmaTile
 
 
@@ -34,7 +36,7 @@ class SharedTiles:
 
     @property
     def bytes(self) -> int:
-        return math.prod(self.tile.block) * self.dtype.bits // 8
+        return math.prod(self.tile.block) * in_memory(self.dtype).bits // 8
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -52,7 +54,7 @@ class SharedTiles:
     def allocated(self, descriptor: ast.expr) -> Iterator[ast.stmt]:
         """Allocate the memory, in the layout in which a descriptor copies."""
         shape, layout = (self.slots, *self.tile.block), ast.Attribute(descriptor, "layout")
-        yield _allocated(self.tiles, dtype_node(self.dtype), shape, layout)
+        yield _allocated(self.tiles, dtype_node(in_memory(self.dtype)), shape, layout)
         for name in self.barriers():
             yield _allocated(name, syntax.name("tl.int64"), (self.slots, 1), syntax.call("mbarrier.MBarrierLayout"))
         slot, counts = syntax.name("slot"), self.barriers().items()
@@ -70,14 +72,21 @@ class SharedTiles:
 
 @dataclass(frozen=True)
 class Ring(SharedTiles):
-    """Shared memory for tiles that all tasks read, one after the other.
+    """Shared memory for tiles that tasks read, one after the other.
 
-    free: the name of the barriers of empty slots. count: that of how many tiles came. readers: how many tasks read.
+    free: the name of the barriers of empty slots. count: that of how many tiles came to a task. readers: how many tasks
+    read a tile. tasks: how many have slots of their own.
     """
 
     free: str = ""
     count: str = ""
     readers: int = 1
+    tasks: int = 1
+
+    @property
+    def depth(self) -> int:
+        """Count the slots that a tile of one task may take."""
+        return self.slots // self.tasks
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -86,16 +95,27 @@ class Ring(SharedTiles):
     def barriers(self) -> dict[str, int]:
         return {self.ready: 1, self.free: self.readers}
 
-    def slot(self) -> ast.expr:
-        return syntax.binary("%", syntax.name(self.count), syntax.number(self.slots))
+    def slot(self, task: ast.expr | None = None) -> ast.expr:
+        """Return the slot of the next tile, of one task where each has its own."""
+        slot = syntax.binary("%", syntax.name(self.count), syntax.number(self.depth))
+        if task is None or self.tasks == 1:
+            return slot
+        first = syntax.binary("*", task, syntax.number(self.depth)) if self.depth > 1 else task
+        return syntax.binary("+", first, slot) if self.depth > 1 else first
 
     def parity(self) -> ast.expr:
         """Return the parity of the phase in which a slot becomes ready."""
-        rounds = syntax.binary("//", syntax.name(self.count), syntax.number(self.slots))
+        rounds = syntax.binary("//", syntax.name(self.count), syntax.number(self.depth))
         return syntax.binary("&", rounds, syntax.number(1))
 
     def counted(self) -> ast.stmt:
         return syntax.assign(self.count, syntax.binary("+", syntax.name(self.count), syntax.number(1)))
+
+
+def in_memory(dtype: DType | PointerType) -> DType:
+    """Return the type of an element as the copy engine knows it: truth takes a byte."""
+    assert isinstance(dtype, DType)
+    return int8 if dtype == int1 else dtype
 
 
 def at(name: str, slot: ast.expr) -> ast.expr:

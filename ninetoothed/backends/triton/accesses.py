@@ -24,8 +24,7 @@ def load(context: EmitContext, operation: ir.Load) -> ValueText:
     pointer, mask = _place(context, access, ())
     other = None
     if mask is not None and not _is_unobserved(context, operation):
-        number = _as_number(access.other, access.type.dtype)
-        other = exact(ValueText(syntax.number(number), (), number), access.type.dtype)
+        other = _other(access)
     node = syntax.call("tl.load", pointer.node, mask=mask.node if mask else None, other=other)
     return ValueText(node, pointer.shape)
 
@@ -43,6 +42,21 @@ def store(context: EmitContext, operation: ir.Store) -> None:
             "tl.store", pointer.node, exact(value, operation.value.type.dtype), mask=mask.node if mask else None
         )
     )
+
+
+def filled(context: EmitContext, operation: ir.Load, tile: ast.expr) -> ast.expr:
+    """Print a tile with `other` out of bounds, where it has zeros."""
+    access = operation.access
+    if access.other == 0 or _is_unobserved(context, operation):
+        return tile
+    parameter = context.program.parameter(access.parameter)
+    mask = _mask(context, access, TilePrinter.of(context, access.lanes, access.type, access.bindings, parameter.wide))
+    return tile if mask is None else syntax.call("tl.where", mask.node, tile, _other(access))
+
+
+def _other(access: ir.Access) -> ast.expr:
+    number = _as_number(access.other, access.type.dtype)
+    return exact(ValueText(syntax.number(number), (), number), access.type.dtype)
 
 
 def _as_number(other, dtype) -> int | float:

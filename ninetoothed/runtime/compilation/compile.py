@@ -139,6 +139,8 @@ _TYPES = {
 
 def _type(argument: KernelArgument, dialect: str) -> str:
     name = _TYPES[argument.dtype.name]
+    if argument.role == "descriptor" and name == "i1":
+        name = "i8"  # The copy engine knows no bits.
     if argument.role == "descriptor":
         layout = f", {gluon.layout(argument)}" if dialect == "gluon" else ""
         return f"tensordesc<{name}[{', '.join(map(str, argument.block))}]{layout}>"

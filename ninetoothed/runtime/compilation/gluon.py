@@ -10,6 +10,7 @@ from types import ModuleType
 from typing import Any
 
 from ninetoothed.backends.gluon.form import COPIES, LANGUAGE, NAMES, TMA
+from ninetoothed.backends.gluon.rings import in_memory
 from ninetoothed.backends.triton import KernelArgument
 from ninetoothed.runtime.missing import tell
 
@@ -62,7 +63,7 @@ def _module(name: str) -> Any:
 
 
 def layout(argument: KernelArgument) -> str:
-    """Write the layout in which a descriptor of 16-bit numbers copies to shared memory."""
+    """Write the layout in which a descriptor copies to shared memory."""
     from triton.experimental.gluon import language as gl
 
-    return repr(gl.NVMMASharedLayout.get_default_for(list(argument.block), getattr(gl, argument.dtype.name)))
+    return repr(gl.NVMMASharedLayout.get_default_for(list(argument.block), getattr(gl, in_memory(argument.dtype).name)))

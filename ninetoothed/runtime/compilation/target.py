@@ -23,6 +23,7 @@ def target_of(gpu: Machine | None) -> Target:
         warp_size=generation.warp_size,
         has_wgmma=generation.has_wgmma,
         has_tma=generation.has_tma,
+        shared_memory=gpu.shared_memory,
         loses_wgmma_operands=assembler.loses_registers(gpu),
         converts_float8=gpu.converts_float8,
         gluon_copies=gluon.copies(),

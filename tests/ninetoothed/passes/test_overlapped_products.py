@@ -16,6 +16,7 @@ from ninetoothed.passes.overlapped_products import overlap
 from ninetoothed.passes.row_halves import HALF, halve
 from ninetoothed.runtime import arguments, dispatch, variants
 from ninetoothed_ops.kernels import mm, sdpa
+from tests.ninetoothed.backends import own_attention
 
 
 @pytest.fixture(autouse=True)
@@ -69,6 +70,40 @@ def test_attention_is_the_same(queries, keys, is_causal):
         query, key, value, is_causal=is_causal, scale=0.2, enable_gqa=True
     )
     torch.testing.assert_close(found[0].double(), expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("form, other", (("bias", torch.float32), ("window", 17), ("window", 1), ("window", 1000)))
+@pytest.mark.parametrize("size", (20, 128, 333))
+def test_attention_of_a_user_is_the_same(form, other, size):
+    """What a loop loads beside operands, and bounds of loops that the program computes."""
+    kernel, own = own_attention.make(form), [each.repeat_interleave(2, 1) for each in tensors(2 * size, size)[1:]]
+    own, other = (own[0], *own), torch.randn(2, 4, size, size) if form == "bias" else other
+    variant, found = traced(kernel, (*own, other, own[0]), 64, 32), []
+    halved = halve(variant.program, 64)
+    for program in (variant.program, overlap(variant.program), halved, overlap(halved)):
+        verify(program)
+        values = *own, other, torch.full_like(own[0], float("nan"))
+        run(program, kernel, values, variant)
+        found.append(values[-1])
+    assert all(torch.equal(found[0], each) for each in found[1:])
+    torch.testing.assert_close(found[0].double(), own_attention.reference(form, *own, other), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("masking, is_causal", ((sdpa.BOOLEAN_MASK, True), (sdpa.ADDITIVE_MASK, False)))
+def test_attention_with_a_mask_is_the_same(masking, is_causal):
+    kernel, own = sdpa.make(), tensors(200, 75)
+    mask = torch.rand(2, 1, 200, 75).expand(2, 4, 200, 75)
+    mask = mask > 0.5 if masking == sdpa.BOOLEAN_MASK else mask
+    given_masks = [(*given(*own, is_causal)[:3], mask, 0.2, torch.full_like(own[0], float("nan"))) for _ in range(4)]
+    variant, found = traced(kernel, (*given_masks[0], masking, is_causal), 64, 32), []
+    halved = halve(variant.program, 64)
+    for program, values in zip(
+        (variant.program, overlap(variant.program), halved, overlap(halved)), given_masks, strict=True
+    ):
+        verify(program)
+        run(program, kernel, (*values, masking, is_causal), variant)
+        found.append(values[5])
+    assert not found[0].isnan().any() and all(torch.equal(found[0], each) for each in found[1:])
 
 
 def test_no_keys():

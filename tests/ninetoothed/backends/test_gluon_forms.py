@@ -1,0 +1,120 @@
+"""Attention in Gluon with more in its loop: masks, biases, windows, soft caps, and sums for a gradient."""
+
+import functools
+from dataclasses import replace
+
+import pytest
+import torch
+
+from ninetoothed.backends.gluon import form as gluon_form
+from ninetoothed.runtime import dispatch, executable
+from ninetoothed.runtime.compilation import ptx as read_ptx
+from ninetoothed.runtime.selection import attention as selection, machine
+from ninetoothed_ops.kernels import sdpa, sdpa_with_lse
+from tests.conftest import needs_triton
+from tests.ninetoothed.backends import own_attention
+
+pytestmark = needs_triton
+LENGTH = 4096
+
+
+def halves(*shape, dtype=torch.float16):
+    return torch.empty(shape, dtype=dtype)
+
+
+def mask(dtype=torch.float16, rows=LENGTH, keys=LENGTH, stride=None):
+    return halves(1, 1, rows, stride or keys, dtype=dtype)[..., :keys].expand(1, 16, LENGTH, keys)
+
+
+def masked(kernel, given, masking=sdpa.NO_MASK, is_causal=True, *more, depth=128):
+    x = halves(1, 16, LENGTH, depth)
+    return kernel, (x, x, x, given, 0.1, x, masking, is_causal, *more)
+
+
+def summed(given, masking):
+    """The forward of training, which leaves a number for each row."""
+    x, row = halves(1, 16, LENGTH, 128), halves(1, 16, LENGTH, 1, dtype=torch.float32)
+    own = halves(1, dtype=torch.int32), 0, 0.1, 0.0, x, row, row, masking, True, False, False, False
+    return sdpa_with_lse.make(), (x, x, x, given, *own)
+
+
+def own(form, other):
+    x = halves(1, 16, LENGTH, 128)
+    return own_attention.make(form), (x, x, x, other, x)
+
+
+NONE = mask(torch.bool, 1, 1).expand(1, 16, LENGTH, LENGTH)
+FORMS = {
+    "bias": lambda: own("bias", mask()),
+    "window": lambda: own("window", 1024),
+    "boolean": lambda: masked(sdpa.make(), mask(torch.bool), sdpa.BOOLEAN_MASK),
+    "added": lambda: masked(sdpa.make(), mask(), sdpa.ADDITIVE_MASK),
+    "added f32": lambda: masked(sdpa.make(), mask(torch.float32), sdpa.ADDITIVE_MASK, False),
+    "added, wide": lambda: masked(sdpa.make(), mask(), sdpa.ADDITIVE_MASK, False, depth=256),
+    "capped": lambda: masked(sdpa.make(is_capped=True), NONE, sdpa.NO_MASK, True, 30.0),
+    "sinks": lambda: masked(sdpa.make(has_sinks=True), NONE, sdpa.NO_MASK, True, mask(keys=1)[:1]),
+    "summed": lambda: summed(NONE, sdpa.NO_MASK),
+    "summed, added": lambda: summed(mask(), sdpa.ADDITIVE_MASK),
+}
+
+
+@functools.cache
+def variant(form):
+    kernel, values = FORMS[form]()
+    return dispatch.Launcher(kernel.definition).trace(values, {}, machine.H200)
+
+
+@pytest.fixture(autouse=True)
+def _forced(monkeypatch):
+    chosen = selection._overlapped
+    monkeypatch.setattr(gluon_form, "BRINGS_OTHERS", True)
+    monkeypatch.setattr(
+        selection,
+        "_overlapped",
+        lambda problem, pattern, *rest: chosen(problem, replace(pattern, has_row_vectors=False), *rest),
+    )
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_products_overlap(form):
+    assert variant(form).selection.schedule.overlaps
+    source = executable.emitted_for(variant(form)).source
+    assert source.count("warpgroup_mma(") >= 4 and "mbarrier.wait(" in source
+
+
+@pytest.mark.parametrize("form, most_spilled", (("bias", 64), ("window", 32)))
+def test_it_compiles(form, most_spilled):
+    kernel, _ = FORMS[form]()
+    found = executable.compile_for_gpu(kernel.definition, variant(form))
+    assert found.emitted.dialect == "gluon" and found.spills <= most_spilled
+    assert found.shared <= machine.H200.shared_memory
+    assert "wgmma" in found.asm["ptx"] and not read_ptx.keeps_left_operand(found.asm["ptx"])
+
+
+def test_each_task_has_tiles_of_a_mask():
+    """Each task of 64 rows has two slots for 64 rows of the mask; one, where its numbers are twice as long."""
+    for form, tiles in (
+        ("added", "float16, [4, 64, 128]"),
+        ("added f32", "float32, [2, 64, 128]"),
+        ("boolean", "int8, [4,"),
+    ):
+        source = executable.emitted_for(variant(form)).source
+        computing, _, copying = source.partition("def copy(")
+        assert f"mask_tiles = gl.allocate_shared_memory(gl.{tiles}" in source
+        waits, frees = (computing.count(f"mbarrier.{each}(mask_") for each in ("wait", "arrive"))
+        assert waits == frees > 0 and copying.count("tma.async_load(mask_desc") == 2 * waits
+
+
+def test_zeros_past_the_end_are_no_weights():
+    """The copy engine gives zeros there, where an added mask is to hide: only blocks at the end look at that."""
+    loops = executable.emitted_for(variant("added f32")).source.partition("def copy(")[0].split("for j in ")[1:]
+    own = [text for text in loops if "mask_tiles" in text]
+    assert ["gl.where(\n" in text and "mask_index" in text for text in own] == [False, True]
+
+
+def test_masks_that_the_copy_engine_does_not_take_stay_in_triton():
+    for given in (mask(rows=1), mask(keys=4095), mask(stride=LENGTH + 4)):
+        kernel, values = masked(sdpa.make(), given, sdpa.ADDITIVE_MASK)
+        x = halves(1, 16, given.shape[-1], 128)
+        values = values[0], x, x, *values[3:]
+        assert not dispatch.Launcher(kernel.definition).trace(values, {}, machine.H200).selection.schedule.overlaps
