@@ -11,7 +11,7 @@ from typing import Any
 
 from ninetoothed.ahead_of_time.c_runtime import HEADER, RUNTIME
 from ninetoothed.ahead_of_time.c_types import class_of, equals, type_of, type_of_value
-from ninetoothed.built.description import BuiltArgument, BuiltVariant, Passed
+from ninetoothed.built.description import BuiltArgument, BuiltVariant, Passed, arguments_of
 from ninetoothed.built.formula import Formula, in_c, names_in, place, shown
 
 _FLOATS = {32: "float", 64: "double"}
@@ -77,9 +77,7 @@ class _Kernel:
 
     @cached_property
     def arguments(self) -> tuple[BuiltArgument, ...]:
-        """The arguments: those of the first variant that knows each, since some leave one untouched."""
-        every = [each.arguments for _, each in self.variants]
-        return tuple(next((a for a in column if a.role != "absent"), column[0]) for column in zip(*every, strict=True))
+        return arguments_of(each for _, each in self.variants)
 
     @cached_property
     def names(self) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -29,6 +29,10 @@ class BuiltArgument:
     stored: bool = False
     value: bool | int | float | None = None
     optional: bool = False
+
+    @property
+    def touched(self) -> bool:
+        return self.role != "absent"
 
 
 @dataclass(frozen=True)
@@ -132,6 +136,12 @@ class BuiltVariant:
                 "separate": tuple(Separate(**each) for each in value["separate"]),
             }
         )
+
+
+def arguments_of(variants: Iterable[BuiltVariant]) -> tuple[BuiltArgument, ...]:
+    """Return the arguments of a kernel: of each that of the first variant which touches it, if any does."""
+    columns = zip(*(each.arguments for each in variants), strict=True)
+    return tuple(next((each for each in column if each.touched), column[0]) for column in columns)
 
 
 def _passed(value: dict[str, Any]) -> Passed:

@@ -34,6 +34,7 @@ _OPERATORS: dict[str, Callable[..., int]] = {
 }
 _IN_C = {"+": " + ", "*": " * ", "==": " == ", "<=": " <= ", "or": " || ", "and": " && "}
 _IN_PYTHON = {**_IN_C, "or": " or ", "and": " and ", "//": " // ", "%": " % "}
+_UNLESS_ZERO = {"//": "quotient", "%": "remainder"}
 _CALLED = {"//": "nt_quotient", "%": "nt_remainder", "min": "nt_least", "max": "nt_greatest"}
 
 
@@ -122,21 +123,11 @@ def condition(formulas: Sequence[Formula]) -> Callable[[Mapping[str, int]], bool
     """Compile a function that tells whether all formulas hold, which takes a tenth of the time of evaluating each."""
     names = sorted(frozenset[str]().union(*map(names_in, formulas)))
     lines = [f"    {name} = values[{name!r}]\n" for name in names]
-    text = " and ".join(_in_python(formula) for formula in formulas) or "True"
-    known: dict[str, Any] = {"quotient": _OPERATORS["//"], "remainder": _OPERATORS["%"]}
+    text = " and ".join(f"({_in_python(formula, str)})" for formula in formulas) or "True"
+    known: dict[str, Any] = {name: _OPERATORS[operator] for operator, name in _UNLESS_ZERO.items()}
     exec(f"def holds(values):\n{''.join(lines)}    return {text}\n", known)  # of names and numbers alone: see `read`
     holds: Callable[[Mapping[str, int]], bool] = known["holds"]
     return holds
-
-
-def _in_python(formula: Formula) -> str:
-    if isinstance(formula, int | str):
-        return str(formula)
-    operator, *operands = formula
-    texts = [_in_python(operand) for operand in operands]
-    if operator in ("//", "%", "min", "max"):
-        return f"{ {'//': 'quotient', '%': 'remainder'}.get(operator, operator) }({', '.join(texts)})"
-    return f"({_IN_PYTHON[operator].join(texts)})"
 
 
 def in_c(formula: Formula) -> str:
@@ -157,17 +148,25 @@ def in_c(formula: Formula) -> str:
 
 def shown(formula: Formula, arguments: Sequence[str]) -> str:
     """Print a formula for users, in terms of their arguments: `x.shape[0] % 16 == 0`."""
+
+    def named(name: str) -> str:
+        what, number, dim = place(name)
+        return f"{arguments[number]}.shape[{dim}]" if what == "size" else f"{arguments[number]}.stride({dim})"
+
+    return _in_python(formula, named)
+
+
+def _in_python(formula: Formula, named: Callable[[str], str]) -> str:
     if isinstance(formula, int):
         return str(formula)
     if isinstance(formula, str):
-        what, number, dim = place(formula)
-        name = arguments[number]
-        return f"{name}.shape[{dim}]" if what == "size" else f"{name}.stride({dim})"
+        return named(formula)
     operator, *operands = formula
-    texts = [shown(operand, arguments) for operand in operands]
-    if operator in ("min", "max"):
-        return f"{operator}({', '.join(texts)})"
-    is_loose = operator in ("==", "<=", "or", "and")
+    texts = [_in_python(operand, named) for operand in operands]
+    called = _UNLESS_ZERO.get(operator) if not isinstance(operands[-1], int) or not operands[-1] else None
+    if operator in ("min", "max") or called:
+        return f"{called or operator}({', '.join(texts)})"
+    is_loose = operator in _LOOSE
     inner = (
         text if is_loose and _binds(operand) > _LOOSE[operator] or _binds(operand) == 3 else f"({text})"
         for text, operand in zip(texts, operands, strict=True)

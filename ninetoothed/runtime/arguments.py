@@ -130,7 +130,7 @@ def check(definition: KernelDefinition, call: BoundCall) -> tuple[BoundCall, tor
         _CHECKS[role_of(parameter)](definition, parameter, value)
         for parameter, value in zip(definition.parameters, call.arguments, strict=True)
     )
-    return BoundCall(values, call.constants), _device(definition, values)
+    return BoundCall(values, call.constants), device_of(definition, values)
 
 
 def is_read_by_host(value, device: torch.device) -> bool:
@@ -138,8 +138,8 @@ def is_read_by_host(value, device: torch.device) -> bool:
     return isinstance(value, torch.Tensor) and not value.ndim and value.device.type == "cpu" and device.type != "cpu"
 
 
-def _device(definition: KernelDefinition, values: tuple) -> torch.device:
-    """Return the device of the tensors that the kernel touches; they must be on one."""
+def device_of(definition: Any, values: tuple) -> torch.device:
+    """Return the device of the tensors that a kernel touches; they must be on one."""
     tensors = [
         (parameter, value)
         for parameter, value in zip(definition.parameters, values, strict=True)
@@ -304,7 +304,7 @@ def _plain(value):
     return value
 
 
-def check_stored(definition: KernelDefinition, call: BoundCall, stored: frozenset[str]) -> None:
+def check_stored(definition: Any, call: BoundCall, stored: frozenset[str]) -> None:
     """Raise `ArgumentError` for an output of which several elements share one place in memory."""
     for parameter, value in zip(definition.parameters, call.arguments, strict=True):
         if parameter.name in stored and isinstance(value, torch.Tensor) and value.numel():

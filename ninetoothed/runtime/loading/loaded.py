@@ -19,12 +19,12 @@ from typing import Any
 import torch
 
 from ninetoothed.built import folder
-from ninetoothed.built.description import BuiltArgument, BuiltVariant, as_written
+from ninetoothed.built.description import BuiltArgument, BuiltVariant, arguments_of, as_written
 from ninetoothed.built.folder import BuiltFolder
 from ninetoothed.errors import ArgumentError, ArgumentTypeError, LoadError, shortens_tracebacks
 from ninetoothed.free_names import FreeName
 from ninetoothed.runtime.aliasing import check_memory
-from ninetoothed.runtime.arguments import check_memory_of, is_read_by_host, overlap
+from ninetoothed.runtime.arguments import BoundCall, check_memory_of, check_stored, device_of as device_of_call
 from ninetoothed.runtime.call_cache import CallCache
 from ninetoothed.runtime.fast_path import run
 from ninetoothed.runtime.launch_steps import LaunchPlan
@@ -47,7 +47,7 @@ class BuiltKernel:
         self.__name__ = name
         self._folder = built
         self.variants = tuple(each for each in built.variants if each.kernel == name)
-        self._arguments = self.variants[0].arguments
+        self._arguments = arguments_of(self.variants)
         self._count = len(self._arguments)
         self.identity = self.variants[0].identity
         # The values of the arguments that a call may leave out, where they are the last ones.
@@ -132,16 +132,7 @@ class BuiltKernel:
             raise ArgumentTypeError(
                 f"kernel `{self.__name__}` has no keyword {', '.join(unknown)}; it was built with {known}"
             )
-        place = next((each.device for each in arguments if isinstance(each, torch.Tensor) and each.ndim), None)
-        if place is None:
-            raise ArgumentTypeError(f"kernel `{self.__name__}` is called without a tensor that tells the GPU; pass one")
-        for own, each in zip(self._arguments, arguments, strict=True):
-            if isinstance(each, torch.Tensor) and each.device != place and not is_read_by_host(each, place):
-                raise ArgumentError(
-                    f"kernel `{self.__name__}`: `{own.name}` is on {each.device}, and another tensor is on {place};"
-                    " move them to one device",
-                    (own.name,),
-                )
+        place = device_of_call(self, arguments)
         parameters = {name: kwargs[name] for name in kwargs.keys() & configured}
         constants = {name: kwargs[name] for name in kwargs.keys() & symbols}
         return self.plan(self, arguments, constants, (), place, parameters)
@@ -158,9 +149,10 @@ class BuiltKernel:
         """Plan a call of checked arguments on a GPU; errors name the parameters of `definition`."""
         device, values = self._device(place), match.measured(arguments)
         variants = self._configured(self._runnable(device), parameters or {})
-        variant = match.chosen(variants, arguments, constants, place, values)
-        self._check_alone(variant, variants, arguments, constants, place, values)
-        _check_stored(variant, arguments)
+        fitting = match.fitting(variants, arguments, constants, place, values)
+        self._check_alone(fitting)
+        variant = match.nearest(fitting, values)
+        check_stored(definition, BoundCall(arguments), frozenset(e.name for e in variant.arguments if e.stored))
         code = functools.partial(self._loaded, variant, device)
         return replace(
             plan_of(variant, code, arguments, values, device, place), definition=definition, free_names=free_names
@@ -207,18 +199,10 @@ class BuiltKernel:
             )
         return found
 
-    def _check_alone(self, variant: BuiltVariant, variants: Sequence[BuiltVariant], *call: Any) -> None:
-        """Raise where the call does not say which of several configurations it means."""
-        arguments, constants, place, values = call
-        for parameters in dict.fromkeys(map(_key, variants)):
-            if parameters == _key(variant):
-                continue
-            others = [each for each in variants if _key(each) == parameters]
-            try:
-                other = match.chosen(others, arguments, constants, place, values)
-            except ArgumentError:
-                continue
-            names = [name for name, value in variant.parameters.items() if other.parameters.get(name) != value]
+    def _check_alone(self, fitting: Sequence[BuiltVariant]) -> None:
+        """Raise where a call fits several configurations, and does not say which of them it means."""
+        first, *others = (each.parameters for each in fitting)
+        if names := [name for name, value in first.items() if any(each.get(name) != value for each in others)]:
             raise ArgumentTypeError(
                 f"kernel `{self.__name__}` was built in several configurations that this call fits; say which:"
                 f" {', '.join(f'{name}=...' for name in names)}"
@@ -236,20 +220,6 @@ class BuiltKernel:
     def __repr__(self) -> str:
         gpus = ", ".join(f"sm_{each}" for each in sorted({each.architecture for each in self.variants}))
         return f"<built kernel {self.__name__}({', '.join(each.name for each in self._arguments)}) for {gpus}>"
-
-
-def _key(variant: BuiltVariant) -> tuple:
-    return tuple(sorted((name, repr(value)) for name, value in variant.parameters.items()))
-
-
-def _check_stored(variant: BuiltVariant, arguments: Sequence[Any]) -> None:
-    for built, value in zip(variant.arguments, arguments, strict=True):
-        if built.stored and value.numel() and overlap(tuple(value.shape), value.stride()):
-            raise ArgumentError(
-                f"kernel `{variant.kernel}`: parameter `{built.name}` is written to, and elements of the argument"
-                f" overlap (shape {tuple(value.shape)}, strides {value.stride()}); pass one with memory of its own",
-                (built.name,),
-            )
 
 
 class Loaded:

@@ -27,25 +27,27 @@ def measured(arguments: Sequence[Any]) -> dict[str, int]:
     return values
 
 
-def chosen(
+def fitting(
     variants: Iterable[BuiltVariant],
     arguments: Sequence[Any],
     constants: Mapping[str, int],
     device: torch.device,
     values: Mapping[str, int],
-) -> BuiltVariant:
-    """Return the variant that knows most of a call, of several the one built for the nearest sizes.
-
-    Raises `ArgumentError` where none serves the call, and says what each lacks.
-    """
+) -> list[BuiltVariant]:
+    """List the variants that serve a call. Raises `ArgumentError` where none does, and says what the nearest lacks."""
     reasons = [(variant, list(_reasons(variant, arguments, constants, device, values))) for variant in variants]
-    fitting = [variant for variant, lacking in reasons if not lacking]
-    if not fitting:
-        nearest, lacking = min(reasons, key=lambda each: len(each[1]))
+    found = [variant for variant, lacking in reasons if not lacking]
+    if not found:
+        variant, lacking = min(reasons, key=lambda each: len(each[1]))
         raise ArgumentError(
-            f"kernel `{nearest.kernel}` was not built for calls like this one: {'; '.join(filter(None, lacking))};"
+            f"kernel `{variant.kernel}` was not built for calls like this one: {'; '.join(filter(None, lacking))};"
             " build it for such calls, too (`ninetoothed.build`, `calls=`)"
         )
+    return found
+
+
+def nearest(fitting: Iterable[BuiltVariant], values: Mapping[str, int]) -> BuiltVariant:
+    """Return the variant that knows most of calls, of several the one that was built for the nearest sizes."""
     return min(fitting, key=lambda variant: (-variant.facts, distance(variant, values)))
 
 

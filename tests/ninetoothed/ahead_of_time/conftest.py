@@ -143,8 +143,8 @@ def on_gpu(record, monkeypatch):
 
         return call
 
-    check = arguments._device
-    monkeypatch.setattr(arguments, "_device", lambda *args: check(*args) and torch.device("cuda", 0))
+    check = arguments.device_of
+    monkeypatch.setattr(arguments, "device_of", lambda *args: check(*args) and torch.device("cuda", 0))
     monkeypatch.setattr(workspace, "_semaphores", lambda device: workspace.Semaphores(torch.device("cpu")))
     monkeypatch.setattr(dispatch.machine, "current", lambda device=None: dispatch.machine.H200)
     monkeypatch.setattr(variants, "trace", counted("traced", variants.trace))

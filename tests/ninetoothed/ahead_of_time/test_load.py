@@ -267,3 +267,17 @@ def test_damage_is_seen_before_anything_is_launched(scaled_folder, record, tmp_p
     with pytest.raises(LoadError, match="of kernel `scaled`, cannot be read"):
         built(*scaled_call(64, torch.float32))
     assert record() == []
+
+
+def test_a_call_says_which_of_several_configurations_it_means(tmp_path, record, monkeypatch):
+    monkeypatch.setenv("NT_PARAMETERS", "")
+    configs = [((torch.float32,), {"BLOCK": block}, {"num_warps": 1}) for block in (32, 64)]
+    call = scaled_call(640, torch.float32)
+    ninetoothed.build(scaled, configs, kernel_name="scaled", output_dir=tmp_path, gpus=("h200",), calls=[call])
+    built = ninetoothed.load(tmp_path).scaled
+    with pytest.raises(ArgumentTypeError, match="several configurations that this call fits; say which: BLOCK=..."):
+        built(*call)
+    blocks = (32, 64, 64, 32, 32)
+    for block in blocks:
+        built(*call, BLOCK=block)
+    assert [line.split(" (")[1] for line in record()] == [f"{640 // block}, 1, 1)" for block in blocks]

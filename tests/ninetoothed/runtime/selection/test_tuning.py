@@ -83,7 +83,7 @@ def gpu(tmp_path, monkeypatch):
     gpu = GPU()
     monkeypatch.setenv("NINETOOTHED_CACHE_DIR", str(tmp_path))
     monkeypatch.delenv("NINETOOTHED_TUNE", raising=False)
-    monkeypatch.setattr(arguments, "_device", lambda definition, values: torch.device("cuda", 0))
+    monkeypatch.setattr(arguments, "device_of", lambda definition, values: torch.device("cuda", 0))
     monkeypatch.setattr(machine, "current", lambda place=None: machine.H200)
     monkeypatch.setattr(torch.cuda, "device", contextlib.nullcontext)
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: gpu.capturing)
@@ -322,7 +322,7 @@ def test_calls_that_were_prepared_before_get_the_result(gpu):
 
 
 def test_on_the_cpu_there_is_nothing_to_measure(gpu, monkeypatch):
-    monkeypatch.setattr(arguments, "_device", lambda definition, values: torch.device("cpu"))
+    monkeypatch.setattr(arguments, "device_of", lambda definition, values: torch.device("cpu"))
     kernel, (x, y, z) = make_add(tune=True), tensors()
     chosen = ninetoothed.tune(kernel, x, y, z)
     kernel(x, y, z)
