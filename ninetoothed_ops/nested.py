@@ -87,7 +87,7 @@ def itself_on_nested(operator: OpOverload, schema: FunctionSchema, gradient: Gra
     record = recorder_of_plain_calls(operator, schema, known, compute)
 
     def nested(*args: Any, **kwargs: Any) -> Any:
-        if torch.compiler.is_compiling():
+        if torch.compiler.is_compiling() or _are_traced((*args, *kwargs.values())):
             raise UnsupportedError(
                 f"{name} is given nested tensors where a graph is traced, which its functions cannot tell the shapes"
                 " of; give `register` a function of them, `nested=`, that calls operators on their values"
@@ -103,6 +103,15 @@ def itself_on_nested(operator: OpOverload, schema: FunctionSchema, gradient: Gra
         return record(args, kwargs)
 
     return nested
+
+
+@private.hidden_from_dynamo
+def _are_traced(arguments: tuple) -> bool:
+    """Tell by their offsets whether nested tensors are those of a graph: PyTorch 2.11 does not say that it traces one.
+
+    Dynamo must not trace this: it would find itself.
+    """
+    return any(type(JaggedParts.of(each).offsets) is not torch.Tensor for each in arguments if private.is_jagged(each))
 
 
 def _raise(error: Exception) -> NoReturn:
