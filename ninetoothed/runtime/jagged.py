@@ -84,8 +84,16 @@ class JaggedParts:
             return self.longest or 0
         known = private.known_longest(self.nested)
         if known is None and not is_captured(self.offsets):
-            known = private.read_longest(self.nested, self.offsets.diff() if self.lengths is None else self.lengths)
+            known = private.read_longest(self.nested, self._lengths)
         return known
+
+    def read_longest(self) -> int:
+        """Read the length of the longest entry from the offsets, whatever PyTorch knows of it."""
+        return int(self._lengths.max()) if len(self._lengths) else 0
+
+    @property
+    def _lengths(self) -> torch.Tensor:
+        return self.offsets.diff() if self.lengths is None else self.lengths
 
 
 def is_captured(tensor: torch.Tensor) -> bool:
@@ -161,7 +169,11 @@ def _parts(definition: KernelDefinition, parameter: KernelParameter, value: Any)
 
 
 def _longest(definition: KernelDefinition, parameter: KernelParameter, parts: JaggedParts) -> int:
-    """Return the length of the longest entry; raise where it cannot be read."""
+    """Return the length of the longest entry; raise where it cannot be read, or what is given for it is too little.
+
+    Of the GPU's offsets that is taken on trust, as PyTorch takes it: to read them would wait for the GPU. Rows past it
+    are in no program.
+    """
     longest = parts.find_longest()
     if longest is None:
         what = "is given a nested tensor of which the longest entry is not known, and a CUDA graph is being captured"
@@ -170,6 +182,10 @@ def _longest(definition: KernelDefinition, parameter: KernelParameter, parts: Ja
             " from the GPU would spoil the capture"
         )
         raise problem(definition, parameter, what, remedy, ArgumentError)
+    most = longest if parts.offsets.is_cuda else parts.read_longest()
+    if most > longest:
+        what = f"is given a nested tensor with an entry of {most}, whose `max_seqlen` says {longest}"
+        raise problem(definition, parameter, what, "give the length of the longest entry, or leave it out", SizeError)
     return longest
 
 

@@ -423,6 +423,20 @@ def test_the_longest_entry_is_not_read_while_a_graph_is_captured(monkeypatch):
     assert torch.equal(y.double(), padded(x, 0.0))
 
 
+@pytest.mark.skipif(DEVICE != "cpu", reason="on a GPU the number is taken on trust")
+def test_a_longest_entry_that_is_too_short_is_refused():
+    x, y = nested((3, 9), 5), torch.empty(2, 8, 5)
+    for gap in (0, 2):
+        x = nested((3, 9), 5, gap=gap)
+        wrong = from_jagged(x._values, x.offsets(), x.lengths(), min_seqlen=3, max_seqlen=8)
+        with pytest.raises(SizeError, match="`x` is given .* an entry of 9, whose `max_seqlen` says 8; give the length"):
+            copying(1, other=0.0)(wrong, y, BLOCK=4)
+    more = from_jagged(x._values, x.offsets(), x.lengths(), min_seqlen=3, max_seqlen=12)
+    y = torch.empty(2, 12, 5)
+    copying(1, other=0.0)(more, y, BLOCK=4)
+    assert torch.equal(y[:, :9].double(), padded(x, 0.0)) and not y[:, 9:].any()
+
+
 def test_other_lengths_of_a_class_compile_nothing():
     kernel = copying(1, other=7.0)
     for lengths in ((3, 30), (5, 29, 2), (17, 0, 27)):
