@@ -16,7 +16,9 @@ from ninetoothed.wording import listed
 
 
 def counted(name: str, subject: Subject, sites: Sequence[Site]) -> Counts | None:
-    """Count the touches of some sites of a parameter with the numbers of a call."""
+    """Count the touches of some sites of a parameter with the numbers of a call; not of entries, which have none."""
+    if subject.parameter(name).jagged is not None:
+        return None
     return count(sites, subject.space(name), subject.sizes(name), subject.values) if sites else None
 
 

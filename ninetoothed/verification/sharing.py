@@ -17,7 +17,7 @@ APART = "no program touches what another stores to"
 
 def shared(subject: Subject) -> Iterator[Finding]:
     """Yield a finding for each two parameters of a call that share memory, of which one is stored to."""
-    names, footprints = list(subject.arguments), subject.footprints
+    names, footprints = list(subject.arguments), subject.program.footprints
     if footprints is None:
         return
     written = [name for name in names if subject.sites(name, True)]
@@ -42,8 +42,7 @@ def _finding(subject: Subject, name: str, other: str, pair: Pair, distance: int)
         return Finding(name, claim, "not decided", "their elements begin at other bytes")
     if distance == 0 and pair.may_be_in_place:
         return Finding(name, claim, "proved")
-    assert subject.footprints is not None
-    verdict = subject.footprints.between(name, other, distance // width).answer(subject.values)
+    verdict = subject.program.footprints.between(name, other, distance // width).answer(subject.values)
     line = line_of(subject.sites(name, True)[0])
     if verdict is None:
         return Finding(name, claim, "proved")

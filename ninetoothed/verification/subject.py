@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,15 +13,17 @@ import torch
 from ninetoothed import frontend, ir
 from ninetoothed.arrangement.symbol import Symbol
 from ninetoothed.definition import KernelDefinition, KernelParameter
-from ninetoothed.errors import ArgumentError, SizeError, UnsupportedError
+from ninetoothed.errors import ArgumentError, SizeError
 from ninetoothed.expr import Expr, as_expr, const
 from ninetoothed.races import Footprints, TensorMemory
 from ninetoothed.races.site import Site, Space
-from ninetoothed.runtime import arguments
+from ninetoothed.runtime import arguments, jagged
+from ninetoothed.runtime.jagged import JaggedParts
 from ninetoothed.runtime.requirements import answered, check_requirements
 from ninetoothed.runtime.selection.machine import Machine
 from ninetoothed.runtime.specialise_plan import SpecialisationPlan
 from ninetoothed.runtime.variants import VariantCache
+from ninetoothed.verification.entries import within_entries
 
 # Sizes of which some are no multiples of any block, and the elements that a tensor may have.
 _EXAMPLES, _ELEMENTS = (131, 67, 33, 5, 2, 1), 1 << 16
@@ -42,16 +44,17 @@ class Subject:
     arguments: Mapping[str, Any]
     known: Mapping[str, Expr]
 
-    @property
+    @functools.cached_property
     def footprints(self) -> Footprints | None:
-        """All that it touches of memory; None where it writes nothing."""
+        """All that it touches of memory, of jagged tensors by entries; None where it writes nothing."""
         found: Footprints | None = self.program.footprints
-        return found
+        return None if found is None else within_entries(self.definition, found, self._number)
 
     @property
     def shapes(self) -> Mapping[str, tuple[int, ...]]:
-        """The shapes of its tensors, by parameter."""
-        tensors = ((name, each) for name, each in self.arguments.items() if isinstance(each, torch.Tensor))
+        """The shapes of its tensors, by parameter; what is beside jagged ones is not the user's."""
+        given = (each.name for each in self.definition.given)
+        tensors = ((name, self.arguments[name]) for name in given if isinstance(self.arguments[name], torch.Tensor))
         return {name: tuple(tensor.shape) for name, tensor in tensors}
 
     def sites(self, name: str, are_stores: bool) -> list[Site]:
@@ -109,10 +112,14 @@ class Subject:
 def subject(kernel: Any, args: Sequence[Any], kwargs: Mapping[str, Any], gpu: Machine) -> Subject:
     """Trace a kernel for a call, of which a tuple stands for a tensor of that shape."""
     definition = kernel.definition
-    _check_offered(definition)
-    given = tuple(map(_tensor, definition.parameters, args)) if len(args) == len(definition.parameters) else tuple(args)
+    if len(args) == len(definition.given):
+        # Entries of one number and length are those of one batch.
+        offsets = functools.lru_cache(lambda count, length: torch.arange(count + 1) * length)
+        args = tuple(
+            _tensor(parameter, value, offsets) for parameter, value in zip(definition.given, args, strict=True)
+        )
     plan = SpecialisationPlan(definition)
-    call, device = arguments.check(definition, arguments.bind(definition, given, dict(kwargs)))
+    call, device = arguments.check(definition, jagged.bind(definition, tuple(args), dict(kwargs)))
     cache = VariantCache()
     while True:
         selection = cache.select(plan, call, device, gpu)
@@ -129,43 +136,37 @@ def subject(kernel: Any, args: Sequence[Any], kwargs: Mapping[str, Any], gpu: Ma
     return Subject(definition, program, selection.values, selection.schedule.blocks, named, known)
 
 
-def _check_offered(definition: KernelDefinition) -> None:
-    """Raise for kernels of jagged tensors, of which only a call's offsets tell where elements are."""
-    for parameter in definition.given:
-        if parameter.jagged is not None:
-            raise UnsupportedError(
-                f"kernel {definition.name!r}: `verify` does not look at kernels of jagged tensors, such as"
-                f" {parameter.name!r}; verify it without `jagged_dim`, for tensors whose entries are all as long"
-            )
-
-
-def _tensor(parameter: KernelParameter, value: Any) -> Any:
-    """Make a tensor of a shape; anything else stays as it is."""
+def _tensor(parameter: KernelParameter, value: Any, offsets: Callable[[int, int], torch.Tensor]) -> Any:
+    """Make a tensor of a shape, of a jagged one with entries that are all as long; anything else stays as it is."""
     is_shape = isinstance(value, tuple | torch.Size) and all(isinstance(size, int) for size in value)
     if not is_shape or not parameter.source.sizes:
         return value
     dtype = getattr(torch, str(parameter.source.dtype or "float32").rpartition(".")[2], torch.float32)
-    return torch.empty(value, dtype=dtype)
+    if parameter.jagged is None:
+        return torch.empty(value, dtype=dtype)
+    (count, *rest), dim = value, parameter.jagged.dim
+    length = rest[dim - 1]
+    rest[dim - 1] = count * length
+    return JaggedParts(torch.empty(rest, dtype=dtype), offsets(count, length), None, dim, longest=length)
 
 
 def examples(definition: KernelDefinition) -> Iterator[tuple[Any, ...]]:
     """Yield arguments of many sizes: one size for all dimensions that only a call tells, in turns."""
-    _check_offered(definition)
-    for parameter in definition.parameters:
+    for parameter in definition.given:
         source = parameter.source
         if not source.sizes and source.value is None and source.constexpr:
             what = f"`{parameter.name}` of kernel {definition.name!r} is known when compiling"
             raise ArgumentError(f"{what}: give `verify` the arguments of a call, tensors or their shapes")
-    most = max((len(parameter.source.sizes) for parameter in definition.parameters), default=0)
+    most = max((len(parameter.source.sizes) for parameter in definition.given), default=0)
     for number in _EXAMPLES:
         if number ** max(most, 1) <= _ELEMENTS or number <= 5:
-            yield tuple(_example(parameter, number) for parameter in definition.parameters)
+            yield tuple(_example(parameter, number) for parameter in definition.given)
 
 
 def _example(parameter: KernelParameter, number: int) -> Any:
     source = parameter.source
     if not source.sizes:
         return 1.0 if source.value is None else source.value
-    values = {name: number for size in source.sizes if isinstance(size, Symbol) for name in size.leaves}
-    sizes = (size if isinstance(size, int) else size.subs(values) for size in source.sizes)
-    return tuple(sizes)
+    given = source.sizes if parameter.jagged is None else parameter.jagged.sizes
+    values = {name: number for size in given if isinstance(size, Symbol) for name in size.leaves}
+    return tuple(size if isinstance(size, int) else size.subs(values) for size in given)
