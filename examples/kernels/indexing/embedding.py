@@ -12,7 +12,7 @@ import ninetoothed
 from ninetoothed import Tensor, arrange, block_size
 
 
-def arrangement(ids, table, y, ROWS=block_size(upper_bound=32), COLUMNS=block_size()):
+def arrangement(ids, table, y, ROWS=block_size(1, 32), COLUMNS=block_size()):
     y = y.tile(ROWS, COLUMNS)
     ids = ids.tile(ROWS).unsqueeze(1).expand(-1, y.shape[1])
     return ids, arrange.whole(table, y.shape), y

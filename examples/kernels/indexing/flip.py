@@ -11,11 +11,11 @@ import ninetoothed
 from ninetoothed import Tensor, block_size
 
 
-def left_to_right(x, y, ROWS=block_size(upper_bound=32), COLUMNS=block_size()):
+def left_to_right(x, y, ROWS=block_size(1, 32), COLUMNS=block_size()):
     return x[:, :, ::-1].tile(1, ROWS, COLUMNS), y.tile(1, ROWS, COLUMNS)
 
 
-def upside_down(x, y, ROWS=block_size(upper_bound=32), COLUMNS=block_size()):
+def upside_down(x, y, ROWS=block_size(1, 32), COLUMNS=block_size()):
     return x[:, ::-1].tile(1, ROWS, COLUMNS), y.tile(1, ROWS, COLUMNS)
 
 

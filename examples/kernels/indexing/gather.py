@@ -11,7 +11,7 @@ import ninetoothed
 from ninetoothed import Tensor, arrange, block_size
 
 
-def arrangement(x, index, y, ROWS=block_size(upper_bound=32), COLUMNS=block_size()):
+def arrangement(x, index, y, ROWS=block_size(1, 32), COLUMNS=block_size()):
     y, index = y.tile(ROWS, COLUMNS), index.tile(ROWS, COLUMNS)
     return arrange.whole(x, y.shape), index, y
 

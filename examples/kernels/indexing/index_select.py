@@ -12,7 +12,7 @@ import ninetoothed.language as ntl
 from ninetoothed import Tensor, arrange, block_size
 
 
-def arrangement(x, index, y, ROWS=block_size(upper_bound=32), COLUMNS=block_size()):
+def arrangement(x, index, y, ROWS=block_size(1, 32), COLUMNS=block_size()):
     y = y.tile(ROWS, COLUMNS)
     index = index.tile(COLUMNS).unsqueeze(0).expand(y.shape[0], -1)
     return arrange.whole(x, y.shape), index, y

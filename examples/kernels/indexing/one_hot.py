@@ -12,7 +12,7 @@ import ninetoothed
 from ninetoothed import Tensor, block_size
 
 
-def arrangement(x, y, ROWS=block_size(upper_bound=32), COLUMNS=block_size()):
+def arrangement(x, y, ROWS=block_size(1, 32), COLUMNS=block_size()):
     y = y.tile(ROWS, COLUMNS)
     return x.tile(ROWS).unsqueeze(1).expand(-1, y.shape[1]), y
 

@@ -15,7 +15,7 @@ from ninetoothed import Symbol, Tensor, block_size
 SIDES = tuple(Symbol(name, constexpr=True) for name in ("TOP", "BOTTOM", "LEFT", "RIGHT"))
 
 
-def arrangement(x, value, y, ROWS=block_size(upper_bound=32), COLUMNS=block_size()):
+def arrangement(x, value, y, ROWS=block_size(1, 32), COLUMNS=block_size()):
     x = x.pad(((0, 0), SIDES[:2], SIDES[2:]))
     return x.tile(None, ROWS, COLUMNS), value, y.tile(None, ROWS, COLUMNS)
 

@@ -13,7 +13,7 @@ from ninetoothed import Symbol, Tensor, block_size
 REPEATS = Symbol("REPEATS", constexpr=True)
 
 
-def arrangement(x, y, ROWS=block_size(upper_bound=32), COLUMNS=block_size()):
+def arrangement(x, y, ROWS=block_size(1, 32), COLUMNS=block_size()):
     x = x.unsqueeze(1).expand(-1, REPEATS, -1).flatten(0, 2)
     return x.tile(ROWS, COLUMNS), y.tile(ROWS, COLUMNS)
 

@@ -14,7 +14,7 @@ from ninetoothed import Tensor, arrange, block_size
 DATA_DEPENDENT = "`y` is added to, where the indices say that are loaded"
 
 
-def arrangement(x, index, y, ROWS=block_size(upper_bound=32), COLUMNS=block_size()):
+def arrangement(x, index, y, ROWS=block_size(1, 32), COLUMNS=block_size()):
     x, index = x.tile(ROWS, COLUMNS), index.tile(ROWS, COLUMNS)
     return x, index, arrange.whole(y, x.shape)
 

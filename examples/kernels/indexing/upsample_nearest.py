@@ -14,7 +14,7 @@ from ninetoothed import Symbol, Tensor, block_size
 FACTOR = Symbol("FACTOR", constexpr=True)
 
 
-def arrangement(x, y, ROWS=block_size(upper_bound=32), COLUMNS=block_size()):
+def arrangement(x, y, ROWS=block_size(1, 32), COLUMNS=block_size()):
     x = x[:, :, None, :, None].expand(-1, -1, FACTOR, -1, FACTOR).flatten(3).flatten(1, 3)
     return x.tile(1, ROWS, COLUMNS), y.tile(1, ROWS, COLUMNS)
 

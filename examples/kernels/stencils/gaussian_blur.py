@@ -14,7 +14,7 @@ import ninetoothed.language as ntl
 from ninetoothed import Tensor, arrange, block_size
 
 
-def arrangement(x, sigma, y, ROWS=block_size(upper_bound=32), COLUMNS=block_size()):
+def arrangement(x, sigma, y, ROWS=block_size(1, 32), COLUMNS=block_size()):
     return arrange.neighbours(x, (ROWS, COLUMNS), reach=2), sigma, y.tile(None, ROWS, COLUMNS)
 
 

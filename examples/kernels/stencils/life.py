@@ -12,7 +12,7 @@ import ninetoothed.language as ntl
 from ninetoothed import Tensor, arrange, block_size
 
 
-def arrangement(cells, after, ROWS=block_size(upper_bound=32), COLUMNS=block_size()):
+def arrangement(cells, after, ROWS=block_size(1, 32), COLUMNS=block_size()):
     after = after.tile(ROWS, COLUMNS)
     return arrange.whole(cells, after.shape), after
 

@@ -13,7 +13,7 @@ import ninetoothed.language as ntl
 from ninetoothed import Tensor, arrange, block_size
 
 
-def arrangement(x, y, ROWS=block_size(upper_bound=32), COLUMNS=block_size()):
+def arrangement(x, y, ROWS=block_size(1, 32), COLUMNS=block_size()):
     y = y.tile(ROWS, COLUMNS)
     return arrange.whole(x, y.shape), y
 

@@ -9,10 +9,12 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ninetoothed import ir
+from ninetoothed.arrangement.sizes import plain_name
+from ninetoothed.arrangement.symbol import Symbol
 from ninetoothed.arrangement.value import Arrangement
 from ninetoothed.definition import KernelDefinition
 from ninetoothed.expr import Expr, FloorDiv, Max, Min, as_expr, const
@@ -38,7 +40,8 @@ class Pattern:
     grid: the shape of the outermost level.
     extents: the number of elements that each block size cuts into blocks.
     loops: the number of steps of each loop, by the block size that cuts it.
-    multiplies: whether matrices are multiplied.
+    multiplies: whether matrices are multiplied. is_scattered: whether a tile is read of which no two neighbours are
+    known to lie side by side.
     """
 
     tiles: tuple[LoadedTile, ...]
@@ -46,9 +49,10 @@ class Pattern:
     extents: Mapping[str, Expr]
     loops: Mapping[str, Expr]
     multiplies: bool
+    is_scattered: bool = False
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ProductPattern(Pattern):
     """A matrix product of tiles (rows, depth) and (depth, columns), named by block sizes; a loop cuts the depth.
 
@@ -72,7 +76,7 @@ class ProductPattern(Pattern):
         return self.lhs, self.rhs
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class AttentionPattern(Pattern):
     """Tiles (rows, width) against a loop over tiles (keys, width): products of which others take the results.
 
@@ -101,7 +105,7 @@ class AttentionPattern(Pattern):
 def pattern_of(definition: KernelDefinition, specialisation: Specialisation) -> Pattern:
     """Return the pattern of a kernel in a class of calls."""
     work, program = _work_of(definition), sketch_of(definition, specialisation)
-    return work if program is None else _classified(work, definition, program)
+    return work if program is None else _classified(work, definition, program, specialisation)
 
 
 @functools.lru_cache(maxsize=8)
@@ -162,11 +166,17 @@ def _divisors(size: Expr) -> frozenset[str]:
     return found
 
 
-def _classified(work: Pattern, definition: KernelDefinition, program: ir.Program) -> Pattern:
+def _classified(
+    work: Pattern, definition: KernelDefinition, program: ir.Program, specialisation: Specialisation
+) -> Pattern:
     """Return the work of a program as a product or an attention, if it is one."""
     found = products(program)
     loads = tuple(each for each in ir.walk(program.body) if isinstance(each, ir.Load))
-    reader = _Reader(replace(work, multiplies=bool(found)), definition, found, loads)
+    strides = {each.name: each.source.strides for each in definition.parameters}
+    dense = {name for name, stride in specialisation.numbers.items() if stride in (0, 1)}
+    is_scattered = any(_is_scattered(load.access, strides[load.access.parameter], dense) for load in loads)
+    work = replace(work, multiplies=bool(found), is_scattered=is_scattered)
+    reader = _Reader(work, definition, found, loads)
     patterns = itertools.chain(map(reader.product, found), map(reader.attention, found))
     return next(filter(None, patterns), reader.work)
 
@@ -268,6 +278,16 @@ def _is_gathered(access: ir.Access) -> bool:
     """Tell whether rows or columns of a tile lie apart in memory: an index is no multiple of a lane."""
     names = [lane.name for lane in access.lanes]
     return any(index.linear(names) is None for index in access.indices)
+
+
+def _is_scattered(access: ir.Access, strides: Sequence[int | Symbol], dense: Collection[str]) -> bool:
+    """Tell whether no two neighbours of a tile are known to lie side by side in memory.
+
+    strides: those of its dimensions. dense: the names of strides that are 1, or 0.
+    """
+    rows = [index for index, stride in zip(access.indices, strides, strict=True) if plain_name(stride) in dense]
+    linears = (index.linear([lane.name]) for index in rows for lane in access.lanes)
+    return bool(access.type.shape) and not any(linear is not None and 1 in linear[0].values() for linear in linears)
 
 
 def _has_windows(access: ir.Access) -> bool:

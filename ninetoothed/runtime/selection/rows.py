@@ -20,6 +20,8 @@ COARSENED_LANES = 2048
 SCHEDULERS = 4
 # Lanes of a thread in a tile of a loop, or of a whole row.
 LANES = 16
+# Lanes of a thread that reads windows or other small tiles whose elements lie apart: that many loads are in flight.
+SCATTERED_LANES = 64
 # The sides of tiles that are multiplied in a kernel of no known pattern: those that cut the grid, and those of loops.
 PRODUCT_BLOCK, LOOPED_BLOCK = 64, 128
 # The lanes of the largest tile that four warps multiply.
@@ -46,9 +48,14 @@ def lanewise(problem: TuningProblem, machine: Machine) -> Schedule:
     if symbols.keys() & problem.pattern.loops.keys():
         return _loops(problem, fixed, min(4 * warp * held, max(share, warp)), machine)
     wanted = max(min(4 * warp * held, share), warp * vector)
+    are_windows = problem.pattern.is_scattered and fixed > 1
+    if are_windows:
+        wanted = max(min(2 * warp * SCATTERED_LANES, share * fixed), warp * vector)
     blocks = _distributed(problem, max(wanted // fixed, 1), symbols)
     lanes = max([problem.lanes(tile, blocks) for tile in tiles], default=1)
     warps = lanes // (warp * held) if fixed == 1 else power_above(lanes // (warp * vector))
+    if are_windows:
+        warps = lanes // (warp * SCATTERED_LANES)
     return problem.schedule(blocks, max(min(warps, 16), 1), 3)
 
 
@@ -151,13 +158,17 @@ def _are_few(
 
 
 def _distributed(problem: TuningProblem, wanted: int, names: Collection[str]) -> dict[str, int]:
-    """Choose block sizes whose product is about `wanted`, the last dimensions (which lie closest in memory) first."""
+    """Choose block sizes whose product is about `wanted`, the last dimensions (which lie closest in memory) first.
+
+    Tiles of scattered elements get as few rows as there may be: of such, Triton before 3.9 lets a warp read a column.
+    """
     shapes = (reversed(tile.shape) for tile in problem.pattern.tiles)
     order = [name for shape in shapes for size in shape for name in names if name in size.variables]
     blocks: dict[str, int] = {}
     for name in dict.fromkeys([*order, *names]):
         remaining = len(names) - len(blocks)
-        part = wanted if remaining == 1 else min(wanted, max(128, round(wanted ** (1 / remaining))))
+        is_whole = remaining == 1 or problem.pattern.is_scattered
+        part = wanted if is_whole else min(wanted, max(128, round(wanted ** (1 / remaining))))
         extent = power_above(max(problem.extent(name), 1))
         blocks[name] = problem.block(name, min(power_below(max(part, 1)), extent))
         wanted = max(wanted // blocks[name], 1)

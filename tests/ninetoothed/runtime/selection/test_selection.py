@@ -560,3 +560,60 @@ def test_a_product_with_two_loops_gets_tiles_and_warps_that_a_gpu_has():
     y = torch.full((19,), torch.nan, dtype=torch.float64)
     kernel(x, weight, y)  # all logits are negative: none past the end counts
     torch.testing.assert_close(y, (x @ weight).max(1).values, rtol=1e-5, atol=1e-5)
+
+
+ROWS, COLUMNS = block_size(1, 32), block_size()
+
+
+def moved_by(view):
+    def arrangement(x, y):
+        return view(x).tile(ROWS, COLUMNS), y.tile(ROWS, COLUMNS)
+
+    return arrangement
+
+
+def gathered(x, y):
+    y = y.tile(ROWS, COLUMNS)
+    return ninetoothed.arrange.whole(x, y.shape), y
+
+
+def copied(x, y):
+    y = x
+
+
+def of_a_ring(x, y):
+    y = x.source[y.offsets(0)[:, None], ((y.offsets(1) + 3) % x.source.shape[1])[None, :]]
+
+
+@pytest.mark.parametrize(
+    ("arrangement", "application", "is_scattered"),
+    [
+        (moved_by(lambda x: x), copied, False),
+        (moved_by(lambda x: x.permute(1, 0)), copied, False),
+        (moved_by(lambda x: x[::-1]), copied, False),
+        (moved_by(lambda x: x[:, ::-1]), copied, True),
+        (moved_by(lambda x: x[:, ::2].unsqueeze(2).expand(-1, -1, 2).flatten(1)), copied, True),
+        (gathered, of_a_ring, True),
+    ],
+)
+def test_tiles_of_scattered_elements_have_few_rows(arrangement, application, is_scattered):
+    # Before Triton 3.9 a warp reads a column of such tiles: a tile of 32 rows took ten times as long as one of two.
+    kernel = ninetoothed.make(arrangement, application, (Tensor(2), Tensor(2)))
+    x, y = (torch.empty(4096, 4096, dtype=torch.float16) for _ in range(2))
+    assert pattern(kernel, x, y).is_scattered is is_scattered
+    rows, columns = chosen(kernel, x, y)[0].blocks.values()
+    assert (rows <= 2 and columns == 1024) if is_scattered else (rows == 8 and columns == 128)
+
+
+def test_threads_read_many_windows():
+    def arrangement(x, y, block=block_size()):
+        x = ninetoothed.arrange.windows(x, (3, 3), stride=2, padding=1).flatten().tile(block)
+        x.dtype = x.dtype.ravel().flatten(1)
+        return x, y.flatten().tile(block)
+
+    def greatest(x, y):
+        y = ntl.max(x, axis=1)
+
+    kernel = ninetoothed.make(arrangement, greatest, (Tensor(4), Tensor(4)))
+    (best,) = chosen(kernel, tensor(64, 64, 112, 112), tensor(64, 64, 56, 56))
+    assert (*best.blocks.values(), best.num_warps) == (256, 2)  # on an H200 a third of the time of (64, 4)
