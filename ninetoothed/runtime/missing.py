@@ -21,6 +21,7 @@ _MODULES = "modules are called, where their forwards might be"
 _OWN_KEY = "each process finds compiled kernels by Triton's own key"
 _LONGEST = "the longest entry of a nested tensor is read from the GPU at each call"
 _NESTED = "nested tensors are taken apart and made by public functions, which takes longer and breaks graphs"
+_UNSHARED = "operators take no DTensors, and modules compute PyTorch's functions of them"
 _MODES = "launches of operators are not recorded, and steps of `generate` not replayed"
 
 # The names that private.py uses.
@@ -86,6 +87,14 @@ OF_TRITON = {
     "triton.compiler.CompiledKernel": _OWN_KEY,
     "triton.tools.tensor_descriptor.TensorDescriptor": "no tile is fetched by the copy engine",
 }
+# The names that private_dtensor.py uses, of a module that is asked for only where someone has imported it.
+OF_DTENSORS = {
+    "torch.distributed.tensor._op_schema.OpStrategy": _UNSHARED,
+    "torch.distributed.tensor._op_schema.RuntimeSchemaInfo": _UNSHARED,
+    "torch.distributed.tensor._ops.utils.expand_to_full_mesh_op_strategy": _UNSHARED,
+    "torch.distributed.tensor.DTensor._op_dispatcher.sharding_propagator.register_op_strategy": _UNSHARED,
+    "torch.distributed.tensor.DTensor._op_dispatcher.sharding_propagator.op_to_shape_and_stride_idx": _UNSHARED,
+}
 
 
 def of(names: Mapping[str, str]) -> dict[str, str]:
@@ -106,6 +115,13 @@ def has(name: str) -> bool:
 def tell_of_pytorch() -> None:
     """Log what PyTorch lacks."""
     for name, instead in of(OF_PYTORCH).items():
+        tell(f"this PyTorch has no {name}: {instead}")
+
+
+@functools.cache
+def tell_of_dtensors() -> None:
+    """Log what `torch.distributed.tensor` lacks."""
+    for name, instead in of(OF_DTENSORS).items():
         tell(f"this PyTorch has no {name}: {instead}")
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.nn import functional
 from transformers import AttentionInterface
 from transformers.masking_utils import AttentionMaskInterface, eager_mask, sdpa_mask
 
@@ -18,7 +19,7 @@ from ninetoothed.errors import UnsupportedError
 from ninetoothed.runtime.private import version_of
 
 from ..modules import packed
-from ..modules.attention import are_weights_asked_for
+from ..modules.attention import ATTENTION, are_weights_asked_for
 from ..modules.caches import kept
 from ..ops.sdpa import operator as sdpa
 from . import names
@@ -137,8 +138,16 @@ def attend(
         attention_mask = sequences.apart(attention_mask, length, is_causal)
         is_causal, lengths = False, None
 
-    options = {"scale": scaling, "enable_gqa": query.shape[1] != key.shape[1], "softcap": softcap}
-    output = sdpa(query, key, value, attention_mask, dropout, is_causal, lengths, s_aux, **options)
+    options = {"scale": scaling, "enable_gqa": query.shape[1] != key.shape[1]}
+    if functional.scaled_dot_product_attention is ATTENTION:
+        arguments = query, key, value, attention_mask, dropout, is_causal, lengths, s_aux
+        output = sdpa(*arguments, **options, softcap=softcap)
+    elif s_aux is softcap is None:
+        output = functional.scaled_dot_product_attention(
+            query, key, value, attention_mask, dropout, is_causal, **options
+        )
+    else:
+        raise _replaced(module)
     return output.transpose(1, 2).contiguous(), None
 
 
@@ -151,6 +160,14 @@ def _biased(
     if mask is None:
         return bias
     return torch.where(mask, bias, torch.finfo(bias.dtype).min) if mask.dtype is torch.bool else bias + mask
+
+
+def _replaced(module: nn.Module) -> UnsupportedError:
+    return UnsupportedError(
+        f'attn_implementation="{NAME}": {type(module).__name__} has attention sinks or a softcap, and PyTorch\'s '
+        "scaled_dot_product_attention has been replaced, as by context_parallel, with a function that takes neither. "
+        "Leave that out."
+    )
 
 
 def _check(module: nn.Module, kwargs: dict[str, Any]) -> None:

@@ -25,7 +25,7 @@ class NTActivation(nn.Module):
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
         function: Any = function_of(self)
-        is_theirs = are_overridden(input, takes_nested=True) or leaves_to_compiler(self, input)
+        is_theirs = are_overridden(input, takes_nested=True, takes_dtensors=True) or leaves_to_compiler(self, input)
         return FUNCTIONS[function](input) if is_theirs else activation(input, function)
 
 
@@ -79,7 +79,9 @@ class NTSiLU(nn.SiLU):
         # Activations of other libraries that are put on this class have no such option, and what a module has not it
         # looks up by a function in Python.
         inplace = self.__dict__.get("inplace", False)
-        is_theirs = are_overridden(input, takes_nested=not inplace) or leaves_to_compiler(self, input)
+        is_theirs = are_overridden(input, takes_nested=not inplace, takes_dtensors=not inplace) or leaves_to_compiler(
+            self, input
+        )
         if is_theirs or nn.SiLU.forward is not FORWARD_OF_SILU:
             return nn.SiLU.forward(self, input) if "inplace" in self.__dict__ else functional.silu(input)
         return silu_in_place(input) if inplace else silu(input)

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 import torch
 from torch import nn
+from torch.nn import functional
 
 from ninetoothed.errors import UnsupportedError
 
@@ -36,6 +37,8 @@ ROTARY = "apply_rotary_pos_emb"
 OTHERS = ("eager_attention_forward", "repeat_kv")
 CALLED = (ROTARY, "rotate_half", *OTHERS)
 REGISTRY = "ALL_ATTENTION_FUNCTIONS"
+# Context parallelism puts a function in its place, which asks other processes for keys: it is seen by comparing.
+ATTENTION = functional.scaled_dot_product_attention
 PROJECTIONS = ("q_proj", "k_proj", "v_proj", "o_proj")
 
 
@@ -54,7 +57,8 @@ class NTAttention(Substitute, JointModule):
     the model says them: in the mask or, where it makes none because plain causality is meant, in `is_causal`.
 
     Where a `TorchFunctionMode` is active, or another library has since registered an attention function of its own or
-    replaced one that the module's file calls, the module's own forward runs.
+    replaced one that the module's file calls, the module's own forward runs. So it does where PyTorch's attention has
+    been replaced, as `torch.distributed.tensor.experimental.context_parallel` does.
 
     Continuous batching (`generate_batch`) with "sdpa" reads its pages by `ninetoothed.sdpa`; with other attention the
     module's own forward runs, on the projections that it has.
@@ -174,6 +178,8 @@ def _calls_others(cls: type[NTAttention], implementation: str, kwargs: dict[str,
     """Tell whether others compute: functions that replaced those that the forward calls, or pages not read here."""
     if implementation not in IMPLEMENTATIONS and PAGED in str(implementation):
         return implementation != SERVED or "cache" not in kwargs
+    if implementation != "eager" and functional.scaled_dot_product_attention is not ATTENTION:
+        return True
     names = cls.written.__globals__
     for name, function in cls.called:
         if names.get(name) is not function:

@@ -8,6 +8,8 @@ import torch
 from torch import nn
 from torch.nn.utils import parametrize
 
+from ..ops.dtensors import is_dtensor
+
 # Of float64 the CPU alone computes products.
 DTYPES = (torch.float16, torch.bfloat16, torch.float32)
 
@@ -16,7 +18,7 @@ def unsuitable(module: nn.Module, *parameters: str) -> str | None:
     """Give the reason why another class's forward may not take over the instance's; None if it may.
 
     `parameters` names the parameters that a forward reads (None is allowed for each): a plain one is a
-    `torch.nn.Parameter` around a plain tensor, registered under its own name.
+    `torch.nn.Parameter` around a plain tensor, or a DTensor, registered under its own name.
     """
     if "forward" in vars(module):
         return "its forward was patched on this instance"
@@ -51,6 +53,8 @@ def _not_plain(module: nn.Module, name: str) -> str | None:
     parameter = module._parameters[name]
     if parameter is None:
         return None
+    if is_dtensor(parameter):  # Operators take some; of others PyTorch's functions compute (overrides.py).
+        return unsupported(parameter, name)
     if type(parameter) is not nn.Parameter or type(parameter.data) is not torch.Tensor:
         held = type(parameter.data) if type(parameter) is nn.Parameter else type(parameter)
         return f"its {name} is a {held.__name__}, not a plain tensor"

@@ -25,7 +25,10 @@ class NTLayerNorm(PassedBy, nn.LayerNorm):
     def forward(self, input: torch.Tensor) -> torch.Tensor:
         # A module looks its parameters up by a function in Python: once each.
         weight, bias = self.weight, self.bias
-        if are_overridden(input, weight, bias, takes_nested=True) or nn.LayerNorm.forward is not FORWARD:
+        if (
+            are_overridden(input, weight, bias, takes_nested=True, takes_dtensors=True)
+            or nn.LayerNorm.forward is not FORWARD
+        ):
             return nn.LayerNorm.forward(self, input)
         return layer_norm(input, self.normalized_shape, weight, bias, self.eps)
 

@@ -28,7 +28,9 @@ class NTLinear(PassedBy, nn.Linear):
         weight, bias = self.weight, self.bias
         if torch.jit.is_scripting():
             return torch.ops.ninetoothed.linear(input, weight, bias)
-        is_theirs = are_overridden(input, weight, bias, takes_nested=True) or leaves_to_compiler(self, input, weight)
+        is_theirs = are_overridden(input, weight, bias, takes_nested=True, takes_dtensors=True) or leaves_to_compiler(
+            self, input, weight
+        )
         if is_theirs or nn.Linear.forward is not FORWARD:
             return nn.Linear.forward(self, input)
         return linear(input, weight, bias)

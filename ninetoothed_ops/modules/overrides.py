@@ -12,17 +12,19 @@ import torch
 
 from ninetoothed.runtime import private
 
+from ..ops.dtensors import is_dtensor
 from .quantisation import tell_tracer
 
 _PLAIN = frozenset({torch.Tensor, torch.nn.Parameter, type(None)})
 
 
-def are_overridden(*tensors: torch.Tensor | None, takes_nested: bool = False) -> bool:
+def are_overridden(*tensors: torch.Tensor | None, takes_nested: bool = False, takes_dtensors: bool = False) -> bool:
     """Tell whether PyTorch's functions of these tensors are given to a mode, or to the class of one of them.
 
     Or to the layout of the first, an input: that of the others, parameters, is asked when modules are swapped.
 
-    takes_nested: whether the module calls nothing but an operator, with a nested tensor as it is.
+    takes_nested, takes_dtensors: whether the module calls nothing but an operator, with a nested tensor as it is, or
+    with DTensors, whose calls PyTorch shares out as the operator says.
     PyTorch's own modes (a default device, those with which it exports) change nothing that is computed.
     """
     first = tensors[0] if tensors else None
@@ -31,7 +33,7 @@ def are_overridden(*tensors: torch.Tensor | None, takes_nested: bool = False) ->
     elif isinstance(first, torch.Tensor) and (first.layout is not torch.strided or first.is_nested):
         return True
     for tensor in tensors:
-        if type(tensor) not in _PLAIN and _computes_itself(tensor):
+        if type(tensor) not in _PLAIN and not (takes_dtensors and is_dtensor(tensor)) and _computes_itself(tensor):
             return True
     for mode in private.function_modes():
         if not type(mode).__module__.startswith("torch."):

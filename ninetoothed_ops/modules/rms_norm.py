@@ -30,7 +30,7 @@ class NTRMSNorm(nn.RMSNorm):
         # A module looks parameters, and what it has not, up by a function in Python.
         held, weight = self.__dict__, self.weight
         shape = held.get("normalized_shape")
-        if are_overridden(x, weight, takes_nested=shape is not None) or (
+        if are_overridden(x, weight, takes_nested=shape is not None, takes_dtensors=True) or (
             nn.RMSNorm.forward is not FORWARD and shape is not None
         ):
             return _written_out(x, weight, eps_of(self)) if shape is None else nn.RMSNorm.forward(self, x)

@@ -18,6 +18,7 @@ from ..kernels import cross_entropy as kernels, cross_entropy_backward as gradie
 from ..registration import of_file
 from . import readers
 from .checks import FLOATS, refuse
+from .dtensors import is_dtensor
 from .layout import is_channels_last, same_shape
 from .rows import wide
 from .written_losses import losses_of, numbers, second_gradients
@@ -300,4 +301,6 @@ def cross_entropy(
     if type(z_loss) is not float or softcap is not None:
         z_loss, softcap = readers.read("cross_entropy", None, z_loss=z_loss, softcap=softcap)
 
-    return operator(input, target, weight, REDUCTIONS[reduction], ignore_index, label_smoothing, z_loss, softcap)
+    options = REDUCTIONS[reduction], ignore_index, label_smoothing, z_loss, softcap
+    # The mean is of rows that other processes have, too: PyTorch reduces.
+    return (recorded if is_dtensor(input) else operator)(input, target, weight, *options)

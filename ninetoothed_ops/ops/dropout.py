@@ -11,6 +11,7 @@ from ..kernels import dropout as kernels
 from ..registration import of_file
 from . import readers
 from .checks import FLOATS, refuse
+from .dtensors import is_dtensor
 from .layout import is_contiguous
 from .sdpa import new_seed
 
@@ -80,7 +81,7 @@ def dropout(input: torch.Tensor, p: float = 0.5, training: bool = True, inplace:
     of the device, which `torch.manual_seed` sets, and of which a CUDA graph draws anew in each replay.
     """
     if not (type(input) in readers.PLAIN and type(p) is float and type(training) is bool):
-        if readers.are_overridden(input):
+        if readers.are_overridden(input) or is_dtensor(input):  # Of each part, PyTorch draws other numbers.
             return functional.dropout(input, p, training, inplace)
         input, p, training = readers.read("dropout", functional.dropout, input, p, training)
     if not 0 <= p <= 1:

@@ -12,6 +12,7 @@ from ..registration import of_file
 from . import readers
 from .checks import alike, refuse
 from .cross_entropy import REDUCTIONS
+from .dtensors import is_dtensor
 from .layout import coalesce, empty_elementwise, same_shape
 from .rows import empty_where, wide
 from .written_losses import second_gradients
@@ -142,5 +143,8 @@ def kl_div(
         input, target = input.to(dtype), target.to(dtype)
     if reduction == "batchmean":
         return operator(input, target, _SUM, log_target=log_target) / batch
+    if reduction == "mean" and is_dtensor(input):
+        # Sums of parts can be added up; a part does not know of how many numbers the mean is.
+        return operator(input, target, _SUM, log_target=log_target) / input.numel()
 
     return operator(input, target, REDUCTIONS[reduction], log_target=log_target)

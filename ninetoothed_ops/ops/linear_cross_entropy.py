@@ -25,6 +25,7 @@ from .cross_entropy import (
     total_of,
     weights_fit,
 )
+from .dtensors import is_dtensor
 from .layout import same_shape
 from .linear import rows_of
 from .rows import empty_where, wide
@@ -59,6 +60,10 @@ def recorded(
 ):  # fmt: skip
     _check(input, weight, target, bias, class_weight, reduction, label_smoothing, z_loss, softcap, memory)
     arguments, options = (input, weight, target, bias, class_weight), (ignore_index, label_smoothing, z_loss, softcap)
+    if reduction == _MEAN and is_dtensor(input):
+        # A process has some of the rows, and sums of parts can be added up.
+        total = recorded(*arguments, _SUM, *options, memory)
+        return total / total_of(target, class_weight, ignore_index, total)
     # What is scaled in a backward must be known before: of float16, whose small numbers would be lost, it is not, nor
     # under transforms, which may ask for gradients of gradients.
     is_transformed = private.has_transforms() or private.may_have_tangents()
@@ -302,4 +307,7 @@ def linear_cross_entropy(
             f"ninetoothed::linear_cross_entropy takes a reduction of {', '.join(REDUCTIONS)}, but got {reduction!r}"
         )
 
-    return operator(*given, REDUCTIONS[reduction], ignore_index, label_smoothing, z_loss, softcap, memory)
+    options = ignore_index, label_smoothing, z_loss, softcap
+    if is_dtensor(given[0]) and not torch.is_grad_enabled():
+        return reduced(operator_of_rows(*given, *options)[0], *given[2::2], REDUCTIONS[reduction], ignore_index)
+    return operator(*given, REDUCTIONS[reduction], *options, memory)

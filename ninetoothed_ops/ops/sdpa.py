@@ -20,6 +20,7 @@ from ..kernels import sdpa as kernels
 from ..registration import of_file
 from . import readers, sdpa_nested, sdpa_with_lse
 from .checks import alike, check_product, of_shapes, refuse
+from .dtensors import is_dtensor
 from .layout import same_shape
 
 
@@ -280,7 +281,8 @@ def sdpa(
         if not are_given and private.is_jagged(query):
             compute = operator if torch.compiler.is_compiling() else sdpa_nested.sdpa
             return compute(*args[:6], scale=scale, enable_gqa=enable_gqa)
-        if not are_given and readers.are_overridden(query, key, value, attn_mask):
+        is_drawn = dropout_p != 0 and is_dtensor(query)  # Of each part, PyTorch draws other numbers.
+        if not are_given and (is_drawn or readers.are_overridden(query, key, value, attn_mask)):
             return functional.scaled_dot_product_attention(*args[:6], scale=scale, enable_gqa=enable_gqa)
         read = readers.read("sdpa", functional.scaled_dot_product_attention, *args)
         query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa = read

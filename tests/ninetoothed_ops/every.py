@@ -152,9 +152,14 @@ def samples(dtype=EXACT) -> dict[str, Sample]:
 
 
 def _samples(dtype) -> dict[str, Sample]:
-    keep = _Keep()
     roots = list(_roots(dtype))
-    for name, args, *kwargs in (*roots, *_others({name for name, *_ in roots}, dtype)):
+    return kept((*roots, *_others({name for name, *_ in roots}, dtype)))
+
+
+def kept(roots) -> dict[str, Sample]:
+    """The first call of each operator that calls `(name, args, *kwargs)` and their gradients lead to."""
+    keep = _Keep()
+    for name, args, *kwargs in roots:
         sample = Sample(name, name, args, *kwargs)
         with keep, torch.no_grad():
             run(sample)

@@ -3,25 +3,50 @@
 import itertools
 import os
 import socket
+from functools import partial
 
 import pytest
 import torch
 from torch.nn import functional
 
 import ninetoothed_ops as ops
+from tests.ninetoothed_ops.sharding.losses import check_losses, check_what_is_drawn
+from tests.ninetoothed_ops.sharding.models import check_compiled, check_models, check_sequence_parallel
 
 WORLD = 2
 
 
 def _tensors(*shapes):
-    generator = torch.Generator().manual_seed(0)
-    return [torch.randn(shape, generator=generator, dtype=torch.float64) for shape in shapes]
+    """Numbers of these shapes; of one that begins with a string, as many classes, named in the shape of the rest."""
+    return [_named(*shape) if isinstance(shape[0], str) else _numbers(shape, i) for i, shape in enumerate(shapes)]
+
+
+def _numbers(shape, seed):
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def _named(count, *shape):
+    return torch.randint(int(count), shape, generator=torch.Generator().manual_seed(0))
 
 
 def _swiglu(gate, up):
     return functional.silu(gate) * up
 
 
+def _rms_norm(input, weight, norm=functional.rms_norm):
+    return norm(input, (4,), weight)
+
+
+def _layer_norm(input, weight, bias, norm=functional.layer_norm):
+    return norm(input, (4,), weight, bias)
+
+
+def _embedding(weight, indices, function=functional.embedding):
+    return function(indices, weight)
+
+
+_OURS = {"rms_norm": partial(_rms_norm, norm=ops.rms_norm), "layer_norm": partial(_layer_norm, norm=ops.layer_norm)}
+_OURS["embedding"] = partial(_embedding, function=ops.embedding)
 # Of each operator: our function, PyTorch's, the shapes of its tensors, and its other arguments. Those of `again` differ
 # from what PyTorch has remembered a call with.
 CASES = {
@@ -40,13 +65,31 @@ CASES = {
     "addmm-again": (ops.addmm, torch.addmm, [(8,), (6, 4), (4, 8)], {"beta": 3, "alpha": 2}),
     "linear": (ops.linear, functional.linear, [(2, 6, 4), (8, 4), (8,)], {}),
     "linear-unbiased": (ops.linear, functional.linear, [(6, 4), (8, 4)], {}),
+    "rms_norm": (_OURS["rms_norm"], _rms_norm, [(2, 6, 4), (4,)], {}),
+    "layer_norm": (_OURS["layer_norm"], _layer_norm, [(2, 6, 4), (4,), (4,)], {}),
+    "embedding": (_OURS["embedding"], _embedding, [(8, 4), ("8", 2, 6)], {}),
+    "cross_entropy-none": (ops.cross_entropy, functional.cross_entropy, [(6, 4), ("4", 6)], {"reduction": "none"}),
+    "conv2d": (ops.conv2d, functional.conv2d, [(2, 4, 5, 5), (6, 4, 3, 3), (6,)], {"padding": 1}),
+    "kl_div-none": (ops.kl_div, functional.kl_div, [(6, 4), (6, 4)], {"reduction": "none", "log_target": True}),
+}
+# Where PyTorch computes by several operators, the placements of tensors: the numbers of dimensions, "r" for replicated.
+PLACED = {
+    "rms_norm": "rr 0r 1r",
+    "layer_norm": "rrr 0rr 1rr 2rr",
+    "embedding": "rr 1r r0 r1 10",
+    "cross_entropy-none": "rr 0r 00 r0 10",
+    "conv2d": "rrr 0rr",
+    "kl_div-none": "rr 00 11 r0 01",
 }
 
 
-def _placements(shape):
+def _placements(name, tensors):
     from torch.distributed.tensor import Replicate, Shard
 
-    return [Replicate(), *(Shard(dim) for dim, size in enumerate(shape) if size > 1)]
+    if name in PLACED:
+        return [[Replicate() if dim == "r" else Shard(int(dim)) for dim in each] for each in PLACED[name].split()]
+    own = ([Replicate(), *(Shard(dim) for dim, size in enumerate(each.shape) if size > 1)] for each in tensors)
+    return list(itertools.product(*own))
 
 
 def _outcome(function, tensors, options, mesh, placements):
@@ -55,20 +98,24 @@ def _outcome(function, tensors, options, mesh, placements):
     from torch.distributed.tensor.debug import CommDebugMode
 
     given = [distribute_tensor(*each) for each in zip(tensors, [mesh] * len(tensors), [[p] for p in placements])]
-    given = [each.requires_grad_() for each in given]
+    given = [each.requires_grad_(each.is_floating_point()) for each in given]
     with CommDebugMode() as moved:
         output = function(*given, **options)
     (whole := output.full_tensor()).backward(_tensors(whole.shape)[0])
-    return [whole, *(each.grad.full_tensor() for each in given)], output.placements, moved.get_total_counts()
+    return (
+        [whole, *(each.grad.full_tensor() for each in given if each.requires_grad)],
+        output.placements,
+        moved.get_total_counts(),
+    )
 
 
 def _check(mesh):
     for name, (ours, theirs, shapes, options) in CASES.items():
         tensors = _tensors(*shapes)
-        plain = [each.clone().requires_grad_() for each in tensors]
+        plain = [each.clone().requires_grad_(each.is_floating_point()) for each in tensors]
         (output := theirs(*plain, **options)).backward(_tensors(output.shape)[0])
-        expected = [output, *(each.grad for each in plain)]
-        for placements in itertools.product(*map(_placements, shapes)):
+        expected = [output, *(each.grad for each in plain if each.requires_grad)]
+        for placements in _placements(name, tensors):
             found, placed, moved = _outcome(ours, tensors, options, mesh, placements)
             for each, wanted in zip(found, expected, strict=True):
                 torch.testing.assert_close(each, wanted, rtol=1e-6, atol=1e-6, msg=f"{name} of {placements}")
@@ -94,8 +141,9 @@ def _check_partial_sums(mesh):
 def _check_without_a_rule(mesh):
     from torch.distributed.tensor import Replicate, distribute_tensor
 
-    with pytest.raises(NotImplementedError, match="ninetoothed.rms_norm.default"):
-        ops.rms_norm(distribute_tensor(_tensors((6, 4))[0], mesh, [Replicate()]), (4,))
+    x = distribute_tensor(_tensors((6, 4))[0], mesh, [Replicate()])
+    with pytest.raises(NotImplementedError, match="ninetoothed.joint_linear.default"):
+        torch.ops.ninetoothed.joint_linear(x, [x, x], [])
 
 
 def _run(rank, port):
@@ -106,7 +154,8 @@ def _run(rank, port):
     torch.set_num_threads(1)
     distributed.init_process_group("gloo")
     mesh = init_device_mesh("cpu", (WORLD,))
-    for check in (_check, _check_partial_sums, _check_without_a_rule):
+    checks = _check, _check_partial_sums, _check_without_a_rule, check_losses, check_what_is_drawn
+    for check in (*checks, check_sequence_parallel, check_models, check_compiled):
         check(mesh)
     distributed.destroy_process_group()
 
