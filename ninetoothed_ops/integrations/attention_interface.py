@@ -138,7 +138,7 @@ def attend(
         attention_mask = sequences.apart(attention_mask, length, is_causal)
         is_causal, lengths = False, None
 
-    options = {"scale": scaling, "enable_gqa": query.shape[1] != key.shape[1]}
+    options: dict[str, Any] = {"scale": scaling, "enable_gqa": query.shape[1] != key.shape[1]}
     if functional.scaled_dot_product_attention is ATTENTION:
         arguments = query, key, value, attention_mask, dropout, is_causal, lengths, s_aux
         output = sdpa(*arguments, **options, softcap=softcap)

@@ -307,7 +307,8 @@ def linear_cross_entropy(
             f"ninetoothed::linear_cross_entropy takes a reduction of {', '.join(REDUCTIONS)}, but got {reduction!r}"
         )
 
-    options = ignore_index, label_smoothing, z_loss, softcap
+    others = ignore_index, label_smoothing, z_loss, softcap
     if is_dtensor(given[0]) and not torch.is_grad_enabled():
-        return reduced(operator_of_rows(*given, *options)[0], *given[2::2], REDUCTIONS[reduction], ignore_index)
-    return operator(*given, REDUCTIONS[reduction], *options, memory)
+        losses, _, _ = operator_of_rows(*given, *others)
+        return reduced(losses, given[2], given[4], REDUCTIONS[reduction], ignore_index)
+    return operator(*given, REDUCTIONS[reduction], *others, memory)
