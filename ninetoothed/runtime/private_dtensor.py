@@ -50,3 +50,9 @@ def share_out(
 
 def _placements(way: Any) -> list[Sequence[Any]]:
     return [spec.placements for spec in way.input_specs]
+
+
+def tensors_of(operator: OpOverload, args: Sequence[Any]) -> list[Any]:
+    """Return the tensors among the arguments of an operator, None for one that is not given."""
+    places = [i for i, each in enumerate(operator._schema.arguments) if "Tensor" in str(each.type)]
+    return [args[i] if i < len(args) else None for i in places]

@@ -21,7 +21,7 @@ from .signatures import SIGNATURES, SIZES
 
 
 @dataclass(frozen=True)
-class Tensor:
+class NamedTensor:
     """A tensor of a signature: the names of its dimensions and, of one that is given, their sizes."""
 
     dims: tuple[str, ...]
@@ -29,11 +29,11 @@ class Tensor:
     is_added: bool = False
 
     @staticmethod
-    def read(text: str, rank: int, sizes: Sequence[int] | None = None) -> "Tensor":
+    def read(text: str, rank: int, sizes: Sequence[int] | None = None) -> "NamedTensor":
         """Read a tensor of a signature; `rank` dimensions stand in the place of an ellipsis."""
         dims = _spell(text, rank)
         first = 0 if sizes is None else len(dims) - len(sizes)
-        return Tensor(tuple(dims[first:]), sizes, text.startswith("+"))
+        return NamedTensor(tuple(dims[first:]), sizes, text.startswith("+"))
 
     def shard(self, dim: str) -> Any:
         """Shard along a dimension; None where the tensor has it not, or is broadcast along it."""
@@ -49,12 +49,14 @@ def ways(operator: OpOverload, *args: Any, **kwargs: Any) -> tuple[list[private_
     signature = SIGNATURES[operator.name().partition("::")[2]]
     spelled = signature if isinstance(signature, str) else signature(*args, **kwargs)
     tensors, results = (list(map(str.strip, side.split(","))) for side in spelled.split("->"))
-    values = _tensors_of(operator, args)
+    values = private_dtensor.tensors_of(operator, args)
     ranks = [len(value.shape) - len(_spell(text, 0)) for text, value in zip(tensors, values)
              if value is not None and "..." in text]  # fmt: skip
     rank = max(ranks, default=0)
-    given = [None if value is None else Tensor.read(text, rank, value.shape) for text, value in zip(tensors, values)]
-    outputs = [given[int(text[1:])] if text[:1] == "@" else Tensor.read(text, rank) for text in results]
+    given = [
+        None if value is None else NamedTensor.read(text, rank, value.shape) for text, value in zip(tensors, values)
+    ]
+    outputs = [given[int(text[1:])] if text[:1] == "@" else NamedTensor.read(text, rank) for text in results]
     for place in _not_needed(args, len(outputs)):
         outputs[place] = None
     held = [each for each in given if each is not None]
@@ -69,14 +71,8 @@ def ways(operator: OpOverload, *args: Any, **kwargs: Any) -> tuple[list[private_
     return found, functools.partial(_fit, held)
 
 
-def _place(tensor: Tensor, dim: str, is_summed: bool) -> Any:
+def _place(tensor: NamedTensor, dim: str, is_summed: bool) -> Any:
     return Partial() if is_summed and tensor.is_added else tensor.shard(dim) or Replicate()
-
-
-def _tensors_of(operator: OpOverload, args: Sequence[Any]) -> list[Any]:
-    """Return the tensors among the arguments, None for one that is not given."""
-    places = [i for i, each in enumerate(operator._schema.arguments) if "Tensor" in str(each.type)]
-    return [args[i] if i < len(args) else None for i in places]
 
 
 def _spell(text: str, rank: int) -> list[str]:
@@ -89,7 +85,7 @@ def _not_needed(args: Sequence[Any], count: int) -> list[int]:
     return [count - len(mask) + i for mask in masks for i, is_needed in enumerate(mask) if not is_needed]
 
 
-def _fit(tensors: Sequence[Tensor], placements: Sequence[Sequence[Any]], mesh: Any) -> bool:
+def _fit(tensors: Sequence[NamedTensor], placements: Sequence[Sequence[Any]], mesh: Any) -> bool:
     """Tell whether tensors are cut at the same places: of other sizes, as heads of keys, only in equal parts."""
     sizes, parts = defaultdict(set), defaultdict(set)
     for tensor, own in zip(tensors, placements):
