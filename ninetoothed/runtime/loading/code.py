@@ -54,7 +54,7 @@ def loaded(variant: BuiltVariant, code: bytes, assembler: str, driver: Driver) -
     within = base - ctypes.addressof(memory)
     pointers = (ctypes.c_void_p * len(starts))(*(base + start for start in starts))
     nulls = (0,) * (len(variant.passed) - len(given))
-    pack, lock, call = struct.Struct(layout).pack_into, threading.Lock(), driver.launch
+    pack, lock, call, address = struct.Struct(layout).pack_into, threading.Lock(), driver.launch, ctypes.c_void_p
     threads, shared = variant.threads, variant.shared
     floats = [i for i, each in enumerate(given) if each.is_float and each.bits == 32]
 
@@ -65,10 +65,10 @@ def loaded(variant: BuiltVariant, code: bytes, assembler: str, driver: Driver) -
                 pack(memory, within, *values, *nulls)
             except OverflowError:  # a float that float32 takes for infinite
                 pack(memory, within, *_narrowed(values, floats), *nulls)
-            status = call(function, x, y, z, threads, 1, 1, shared, stream, pointers, None)
+            status = call(function, x, y, z, threads, 1, 1, shared, address(stream), pointers, None)
             if status and driver.is_without_context(status):
                 torch.cuda.mem_get_info()  # makes one for this thread
-                status = call(function, x, y, z, threads, 1, 1, shared, stream, pointers, None)
+                status = call(function, x, y, z, threads, 1, 1, shared, address(stream), pointers, None)
         if status:
             driver.check(status, f"launch kernel `{variant.kernel}`")
 

@@ -27,12 +27,11 @@ class Driver:
         self._library = library
         if lacking := [name for name in _NEEDED if not hasattr(library, name)]:
             raise LoadError(f"CUDA's driver is too old: it has no {', '.join(lacking)}; install a newer one")
-        pointer, number = ctypes.c_void_p, ctypes.c_uint
+        # Without `argtypes`, which take a microsecond: callers give what is wider than an `int` as `c_void_p`.
         self.launch = library.cuLaunchKernel
-        self.launch.argtypes = [pointer, *(number,) * 7, pointer, pointer, pointer]
         self._encode = getattr(library, "cuTensorMapEncodeTiled", None)
 
-    def function(self, code: bytes, name: str, shared: int, assembler: str) -> int:
+    def function(self, code: bytes, name: str, shared: int, assembler: str) -> ctypes.c_void_p:
         """Load machine code into the current context, and find a function in it.
 
         assembler: what has made it. A driver may be too old for its code.
@@ -44,8 +43,7 @@ class Driver:
         if shared > 48 * 1024:
             allowed = self._library.cuFuncSetAttribute(function, _DYNAMIC_SHARED_MEMORY, shared)
             self.check(allowed, f"give a program {shared} bytes of shared memory")
-        assert function.value is not None
-        return function.value
+        return function
 
     def check(self, status: int, what: str) -> None:
         """Raise where a call of the driver has failed."""
