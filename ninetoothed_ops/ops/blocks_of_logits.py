@@ -14,6 +14,7 @@ from ..kernels import (
     cross_entropy as kernels,
     cross_entropy_backward as gradient_kernels,
     linear_cross_entropy as block_kernels,
+    linear_log_sums as tile_kernels,
 )
 from .cross_entropy import as_vector, given, spread_over, total_of
 from .rows import wide
@@ -136,6 +137,24 @@ class Sum:
 
 def losses(given: Operands, loss, lse, mass) -> None:
     """Write the loss of each row, the logarithm of the sum of its exponentials and the sum of its shares."""
+    is_half = given.rows.dtype in (torch.float16, torch.bfloat16)
+    (_losses_of_tiles if is_half and not given.label_smoothing else _losses_of_blocks)(given, loss, lse, mass)
+
+
+def _losses_of_tiles(given: Operands, loss, lse, mass) -> None:
+    """Compute the losses by three numbers of each row in each tile of the product, with no logits in memory."""
+    keep, _, softcap, z_loss = given.numbers()
+    weight, (weighted, _, capped, squared) = given.given()
+    bias, target = weight if given.bias is None else given.bias, as_vector(given.target)
+    shape = 3, given.rows.shape[0], -(-given.classes // tile_kernels.COLUMNS)
+    tiles = given.rows.new_empty(shape, dtype=loss.dtype).unbind()
+    kernel = tile_kernels.make()
+    kernel(given.rows, given.weight.t(), bias, target, softcap, *tiles, given.bias is not None, capped)
+    numbers = given.ignore_index, given.classes, keep, z_loss
+    tile_kernels.make_of_losses()(*tiles, target, weight, *numbers, loss, lse, mass, weighted, squared)
+
+
+def _losses_of_blocks(given: Operands, loss, lse, mass) -> None:
     keep, spread, softcap, z_loss = given.numbers()
     weight, flags = given.given()
     total = spread_over(given.class_weight, spread, given.classes, flags)
