@@ -58,24 +58,24 @@ SIZES: dict[str, dict[str, Any]] = {
     "few rows": {
         "vector": 3 * 2**20, "rows": (48, 8192), "mm": (48, 4096, 4096), "bmm": (4, 24, 512, 4096),
         "conv2d": (2, 24, 28, 28, 96), "rope": (3, 40, 8, 80), "rope_into_cache": (5, 3, 4, 2, 64, 500),
-        "sdpa": (1, 8, 300, 80),
+        "sdpa": (1, 8, 300, 80), "images": (1, 32, 4, 49),
     },
     # A last wave that is not full, and long rows.
     "odd": {
         "vector": 2**20 + 1, "rows": (1000, 20001), "mm": (2304, 2304, 1999), "bmm": (3, 1000, 1000, 1000),
         "conv2d": (8, 3, 224, 224, 64), "rope": (2, 333, 6, 96), "rope_into_cache": (3, 5, 2, 3, 96, 1000),
-        "sdpa": (2, 3, 1000, 96),
+        "sdpa": (2, 3, 1000, 96), "images": (3, 5, 7, 1023),
     },
     # Long sums of few tiles, and tiles beyond whole waves.
     "deep": {
         "vector": 2**31 + 64, "rows": (65536, 128), "mm": (512, 512, 16384), "bmm": (2, 256, 256, 8192),
         "conv2d": (1, 2048, 7, 7, 512), "rope": (8, 2048, 32, 128), "rope_into_cache": (16, 1, 8, 4, 128, 8192),
-        "sdpa": (1, 16, 8192, 128),
+        "sdpa": (1, 16, 8192, 128), "images": (1, 4, 2, 2**20),
     },
     "uneven": {
         "vector": 12345, "rows": (300, 3000), "mm": (1536, 3072, 4096), "bmm": (5, 640, 896, 2048),
         "conv2d": (16, 256, 14, 14, 256), "rope": (1, 77, 12, 64), "rope_into_cache": (4, 2, 1, 8, 64, 77),
-        "sdpa": (3, 5, 77, 40),
+        "sdpa": (3, 5, 77, 40), "images": (2, 8, 40, 300),
     },
 }  # fmt: skip
 HALF, BRAIN, SINGLE, DOUBLE = torch.float16, torch.bfloat16, torch.float32, torch.float64

@@ -36,6 +36,7 @@ SOURCES = (
     "tests/ninetoothed_ops/every.py",
     "tests/ninetoothed_ops/samples.py",
     "tests/ninetoothed_ops/kernels/calls.py",
+    "tests/ninetoothed_ops/kernels/training_calls.py",
 )
 # How many records are kept.
 MOST_KEPT = 24

@@ -8,10 +8,10 @@ def group_norm(batch: Batch, input, num_groups, weight=None, bias=None, eps=1e-5
     return batch.parted(batch.operator(*given, eps), 1)
 
 
-def group_norm_gradients(batch: Batch, grad, input, num_groups, weight, bias, mean, rstd, eps, output_mask):
+def group_norm_gradients(batch: Batch, grad, input, num_groups, weight, bias, mean, variance, eps, output_mask):
     grad, input = batch.folded(0, grad, 1), batch.folded(1, input, 1)
     vectors = batch.folded(3, weight), batch.folded(4, bias)
-    statistics = batch.folded(5, mean, 1), batch.folded(6, rstd, 1)
+    statistics = batch.folded(5, mean, 1), batch.folded(6, variance, 1)
     found = batch.operator(grad, input, num_groups * batch.size, *vectors, *statistics, eps, output_mask)
     return _needed(batch, found, output_mask)
 

@@ -1,7 +1,7 @@
 """mean[n, g, k, part] of input[n, g, k, p] over the p of a part, and squares, the sum of (input - mean)^2 over them.
 
 A channel (n, g, k) has its pixels p cut in parts, of which each program has one of some channels: it goes through it
-tile by tile, by the mean and the squares of the tiles so far.
+tile by tile, by the mean and the squares of the tiles so far. `make_of_parts` has the kernel that puts parts together.
 """
 
 import functools
@@ -56,3 +56,51 @@ def make(channels=1, pixels=1024, rounds=1):
     apply = functools.partial(application, pixels=pixels, rounds=rounds)
 
     return ninetoothed.make(arranged, apply, tuple(Tensor(4) for _ in range(3)), kernel_name="channel_moments")
+
+
+def to_add_up(tensor, rows):
+    """Give each program (p, q) all of (p, q, a, part), or of (p, q, a), in tiles of so many rows a, to loop over."""
+    if tensor.ndim == 4:
+        return tensor.tile(None, None, rows, -1, loop=2).squeeze((2, 3))
+    return tensor.tile(None, None, rows, loop=2).squeeze(2)
+
+
+def arrangement_of_parts(means, squares, mean, variance, pixels, size, rows):
+    parts = (to_add_up(each, rows) for each in (means, squares))
+
+    return *parts, mean.tile(None, None), variance.tile(None, None), pixels, size
+
+
+def application_of_parts(means, squares, mean, variance, pixels, size):
+    dtype = means.dtype.dtype
+    total, spread = ntl.zeros((), dtype=dtype), ntl.zeros((), dtype=dtype)
+    number = ntl.cast(means.source.shape[2], dtype) * ntl.cast(pixels, dtype)
+
+    for i in range(means.shape[0]):
+        total += ntl.sum(means[i] * counts(means[i], pixels, size))
+    centre = total / number
+    for i in range(means.shape[0]):
+        moved = means[i] - centre
+        spread += ntl.sum(squares[i] + moved * moved * counts(means[i], pixels, size))
+
+    mean = centre
+    variance = spread / number
+
+
+def counts(parts, pixels, size):
+    """Count the pixels of each part of a tile, `size` but for the last, as a row beside the tile."""
+    left = pixels - parts.offsets(3) * size
+
+    return ntl.cast(ntl.minimum(left, size), parts.dtype)[None, :]
+
+
+@functools.cache
+def make_of_parts(rows=1):
+    """The kernel `(means, squares, mean, variance, pixels, size)`: twice (p, q, a, parts), twice (p, q), and numbers.
+
+    It gives mean and variance over a and the parts, which have `size` pixels each, and `pixels` together.
+    """
+    tensors = Tensor(4), Tensor(4), Tensor(2), Tensor(2), Tensor(0), Tensor(0)
+    arranged = functools.partial(arrangement_of_parts, rows=rows)
+
+    return ninetoothed.make(arranged, application_of_parts, tensors, kernel_name="moments_of_parts")

@@ -13,13 +13,21 @@ from torch.nn import functional
 
 from ..registration import of_file
 from . import readers
-from .channels import fit, gradients, in_batch, like, moments, normalise
+from .channels import (
+    IMAGES_SHARE,
+    allocate_gradients,
+    compute,
+    fit,
+    gradients,
+    in_batch,
+    like,
+    needed_of,
+    normalise,
+    written_out,
+)
 from .checks import refuse
-from .layout import same_shape, surely
-from .rows import wide
-
-# Statistics are of all images.
-_OF_IMAGES = (0,)
+from .layout import surely
+from .rows import pull_back, wide
 
 
 def _check(input, weight, bias, eps, mean=None, variance=None) -> None:
@@ -38,15 +46,8 @@ def allocate_training(input, weight, bias, eps):
 
 def launch_training(outputs, input, weight, bias, eps):
     output, *statistics = outputs
-    if output.numel() == 0:
-        for each in statistics:
-            each.zero_()
-        return
     view, view_of_output = in_batch(input, output)
-    mean, variance = moments(view, _OF_IMAGES)
-    normalise(view, view_of_output, mean, torch.rsqrt(variance + eps), weight, bias)
-    for each, found in zip(statistics, (mean, variance)):
-        each.copy_(found.flatten())
+    compute(IMAGES_SHARE, view, view_of_output, [each[None] for each in statistics], weight, bias, eps)
 
 
 def setup_context_training(ctx, inputs, output):
@@ -78,15 +79,8 @@ def allocate(input, mean, variance, weight, bias, eps):
 
 def launch(output, input, mean, variance, weight, bias, eps):
     view, view_of_output = in_batch(input, output)
-    centre, rstd = _shared(view, mean, variance, eps)
-    normalise(view, view_of_output, centre, rstd, weight, bias)
-
-
-def _shared(view, mean, variance, eps) -> tuple[torch.Tensor, torch.Tensor]:
-    """View mean and 1 / sqrt(variance + eps) as (1, 1, channels)."""
-    mean, variance = (each.to(wide(view)).view(1, 1, -1) for each in (mean, variance))
-
-    return mean, torch.rsqrt(variance + eps)
+    centre, spread = (IMAGES_SHARE.of_channels(each[None], view) for each in (mean, variance))
+    normalise(view, view_of_output, centre, spread, weight, bias, eps)
 
 
 def setup_context(ctx, inputs, output):
@@ -102,31 +96,14 @@ def backward(ctx, grad):
 
 
 def allocate_gradient(grad, input, weight, bias, mean, variance, eps, training, output_mask):
-    if not (same_shape(grad.shape, input.shape) and grad.dtype is input.dtype and fit(input, weight, bias)):
-        raise RuntimeError(
-            f"ninetoothed::batch_norm_backward expects a grad like the input, {list(input.shape)} {input.dtype}, but "
-            f"got {list(grad.shape)} {grad.dtype}"
-        )
-    to_input, *to_vectors = output_mask
-
-    return like(input) if to_input else input.new_empty(1), *(
-        input.new_empty(1) if each is None or not is_needed else torch.empty_like(each)
-        for each, is_needed in zip((weight, bias), to_vectors)
-    )
+    return allocate_gradients("batch_norm_backward", grad, input, weight, bias, output_mask)
 
 
 def launch_gradient(outputs, grad, input, weight, bias, mean, variance, eps, training, output_mask):
-    (input_grad, *vectors), (to_input, *to_vectors) = outputs, output_mask
-    if input.numel() == 0:
-        for each in vectors:
-            each.zero_()
-        return
-    slopes, view, *own = in_batch(grad, input, *([input_grad] if to_input else []))
-    statistics = _shared(view, mean, variance, eps)
-    found = gradients(slopes, view, *statistics, weight, _OF_IMAGES if training else None, own[0] if own else None)
-    for each, total, is_needed in zip(vectors, found, to_vectors):
-        if is_needed:
-            each.copy_(total)
+    input_grad, *vectors = needed_of(outputs, output_mask)
+    slopes, view, *views = in_batch(grad, input, *([] if input_grad is None else [input_grad]))
+    own = views[0] if views else None
+    gradients(IMAGES_SHARE, slopes, view, (mean[None], variance[None]), weight, eps, not training, own, vectors)
 
 
 def setup_context_gradient(ctx, inputs, output):
@@ -137,38 +114,9 @@ def setup_context_gradient(ctx, inputs, output):
 
 def backward_gradient(ctx, *grads):
     *tensors, mean, variance = ctx.saved_tensors
-    given = [each for each in tensors if each is not None]
-    needed = [each for each, is_needed in zip(grads, ctx.output_mask) if is_needed]
-    if not needed:
-        return (None,) * 9
-    found = torch.func.vjp(functools.partial(_written_out, ctx, mean, variance), *given)[1](needed)
+    formula = functools.partial(written_out, (0, 3), 1, None if ctx.training else (mean, variance))
 
-    return *found, *(None,) * (9 - len(found))
-
-
-def _written_out(ctx, mean, variance, grad, input, weight=None):
-    dims, each_of = (0, *range(2, input.ndim)), (1, -1, *(1,) * (input.ndim - 2))
-    slopes, row = grad.to(wide(grad)), input.to(wide(input))
-    mean, variance = (each.to(row.dtype).view(each_of) for each in (mean, variance))
-    if ctx.training:
-        mean = row.mean(dims, keepdim=True)
-        variance = (row - mean).square().mean(dims, keepdim=True)
-    scale = torch.rsqrt(variance + ctx.eps)
-    normalized = (row - mean) * scale
-    slope = slopes if weight is None else slopes * weight.to(row.dtype).view(each_of)
-    to_input, to_weight, to_bias = ctx.output_mask
-    found = []
-    if to_input and ctx.training:
-        along = normalized * (slope * normalized).mean(dims, keepdim=True)
-        found.append((scale * (slope - slope.mean(dims, keepdim=True) - along)).to(input.dtype))
-    elif to_input:
-        found.append((scale * slope).to(input.dtype))
-    if to_weight:
-        found.append((slopes * normalized).sum(dims).to(weight.dtype))
-    if to_bias:
-        found.append(slopes.sum(dims).to(ctx.bias_dtype))
-
-    return found
+    return *pull_back(formula, ctx, grads, tensors), *(None,) * 6
 
 
 _VECTORS = "Tensor? weight, Tensor? bias"

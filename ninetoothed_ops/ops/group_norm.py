@@ -1,21 +1,20 @@
 """`group_norm(Tensor input, SymInt num_groups, Tensor? weight=None, Tensor? bias=None, float eps=1e-05) -> Tensor`.
 
-As `torch.nn.functional.group_norm`. `group_norm_with_statistics` returns mean and 1 / sqrt(variance + eps) of each
-group too, and `group_norm_backward` takes them. Gradients of gradients are written out in PyTorch's own operations.
+As `torch.nn.functional.group_norm`. `group_norm_with_statistics` returns mean and variance of each group too, and
+`group_norm_backward` takes them. Gradients of gradients are written out in PyTorch's own operations.
 """
+
+import functools
 
 import torch
 from torch.nn import functional
 
 from ..registration import of_file
 from . import readers
-from .channels import fit, gradients, in_groups, like, moments, normalise
+from .channels import GROUPS_SHARE, allocate_gradients, compute, fit, gradients, in_groups, like, needed_of, written_out
 from .checks import refuse
-from .layout import same_shape, surely
+from .layout import surely
 from .rows import pull_back, wide
-
-# Statistics are of the channels of a group.
-_OF_GROUPS = (2,)
 
 
 def allocate(input, num_groups, weight=None, bias=None, eps=1e-5):
@@ -45,12 +44,8 @@ def allocate_with_statistics(input, num_groups, weight, bias, eps):
 
 def launch_with_statistics(outputs, input, num_groups, weight, bias, eps):
     output, *statistics = outputs
-    view = in_groups(input, num_groups)
-    mean, variance = moments(view, _OF_GROUPS)
-    rstd = torch.rsqrt(variance + eps)
-    normalise(view, in_groups(output, num_groups), mean, rstd, weight, bias)
-    for each, found in zip(statistics, (mean, rstd)):
-        each.copy_(found[..., 0])
+    views = in_groups(input, num_groups), in_groups(output, num_groups)
+    compute(GROUPS_SHARE, *views, statistics, weight, bias, eps)
 
 
 def setup_context_with_statistics(ctx, inputs, output):
@@ -72,30 +67,15 @@ def backward_with_statistics(ctx, grad, *_):
     return input_grad, None, *vectors, None
 
 
-def allocate_gradient(grad, input, num_groups, weight, bias, mean, rstd, eps, output_mask):
-    if not (same_shape(grad.shape, input.shape) and grad.dtype is input.dtype and fit(input, weight, bias)):
-        raise RuntimeError(
-            f"ninetoothed::group_norm_backward expects a grad like the input, {list(input.shape)} {input.dtype}, but "
-            f"got {list(grad.shape)} {grad.dtype}"
-        )
-    to_input, *to_vectors = output_mask
-    vectors = (
-        input.new_empty(1) if each is None or not is_needed else torch.empty_like(each)
-        for each, is_needed in zip((weight, bias), to_vectors)
-    )
-
-    return like(input) if to_input else input.new_empty(1), *vectors
+def allocate_gradient(grad, input, num_groups, weight, bias, mean, variance, eps, output_mask):
+    return allocate_gradients("group_norm_backward", grad, input, weight, bias, output_mask)
 
 
-def launch_gradient(outputs, grad, input, num_groups, weight, bias, mean, rstd, eps, output_mask):
-    (input_grad, *vectors), (to_input, *to_vectors) = outputs, output_mask
-    own = in_groups(input_grad, num_groups) if to_input else None
-    statistics = mean[..., None], rstd[..., None]
+def launch_gradient(outputs, grad, input, num_groups, weight, bias, mean, variance, eps, output_mask):
+    input_grad, *vectors = needed_of(outputs, output_mask)
+    own = None if input_grad is None else in_groups(input_grad, num_groups)
     views = in_groups(grad, num_groups), in_groups(input, num_groups)
-    found = gradients(*views, *statistics, weight, _OF_GROUPS, own)
-    for each, total, is_needed in zip(vectors, found, to_vectors):
-        if is_needed:
-            each.copy_(total)
+    gradients(GROUPS_SHARE, *views, (mean, variance), weight, eps, False, own, vectors)
 
 
 def setup_context_gradient(ctx, inputs, output):
@@ -105,31 +85,10 @@ def setup_context_gradient(ctx, inputs, output):
 
 
 def backward_gradient(ctx, *grads):
-    to_grad, to_input, to_weight = pull_back(_written_out, ctx, grads)
+    formula = functools.partial(written_out, (2, 3), ctx.groups, None)
+    to_grad, to_input, to_weight = pull_back(formula, ctx, grads)
 
     return to_grad, to_input, None, to_weight, *(None,) * 5
-
-
-def _written_out(ctx, grad, input, weight=None):
-    slopes, view = (in_groups(each.to(wide(each)), ctx.groups).flatten(2) for each in (grad, input))
-    factor = 1 if weight is None else weight.to(view.dtype).view(ctx.groups, -1, 1)
-    each_of = in_groups(input, ctx.groups).shape
-    centred = view - view.mean(2, keepdim=True)
-    scale = torch.rsqrt(centred.square().mean(2, keepdim=True) + ctx.eps)
-    normalized = centred * scale
-    slope = (slopes.view(each_of) * factor).flatten(2)
-    along = normalized * (slope * normalized).mean(2, keepdim=True)
-    to_input, to_weight, to_bias = ctx.output_mask
-    found = []
-    if to_input:
-        of_input = scale * (slope - slope.mean(2, keepdim=True) - along)
-        found.append(of_input.view(input.shape).to(input.dtype))
-    if to_weight:
-        found.append((slopes * normalized).view(each_of).sum((0, 3)).flatten().to(weight.dtype))
-    if to_bias:
-        found.append(slopes.view(each_of).sum((0, 3)).flatten().to(ctx.bias_dtype))
-
-    return found
 
 
 operator = of_file(

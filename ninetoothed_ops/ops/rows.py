@@ -87,13 +87,15 @@ def _empty(count: int, input: torch.Tensor) -> torch.Tensor:
     return torch.empty((count, input.shape[-1]), dtype=wide(input), device=input.device)
 
 
-def pull_back(formula: Callable, ctx, grads) -> list:
+def pull_back(formula: Callable, ctx, grads, saved: Sequence[Vector] | None = None) -> list:
     """Differentiate a formula of what is saved in PyTorch's own operations: they have gradients of every order.
 
     ctx.output_mask says which results there are. The gradients are those of two tensors and of a weight, or None.
     """
-    tensors = [each for each in ctx.saved_tensors if each is not None]
+    tensors = [each for each in (ctx.saved_tensors if saved is None else saved) if each is not None]
     needed = [each for each, is_needed in zip(grads, ctx.output_mask) if is_needed]
+    if not needed:
+        return [None] * 3
     found = torch.func.vjp(lambda *tensors: formula(ctx, *tensors), *tensors)[1](needed)
 
     return [*found, None][:3]

@@ -43,6 +43,7 @@ from ninetoothed_ops.kernels import (
     sum_of_parts,
 )
 from ninetoothed_ops.kernels.sdpa import NO_MASK
+from tests.ninetoothed_ops.kernels import training_calls
 
 
 def large(name, dtype=torch.float16):
@@ -64,6 +65,7 @@ LARGE = {
     "rope": (4, 1024, 48, 64),
     "rope_into_cache": (2, 1, 8, 4, 128, 1024),
     "sdpa": (4, 48, 1024, 64),
+    "images": (4, 32, 16, 4096),
 }
 SMALL = {
     "vector": 1000,
@@ -74,6 +76,7 @@ SMALL = {
     "rope": (2, 3, 5, 12),
     "rope_into_cache": (2, 3, 2, 3, 12, 9),
     "sdpa": (1, 4, 70, 24),
+    "images": (2, 2, 3, 2500),
 }
 NAMES = ("add", "addmm", "bmm", "conv2d", "mm", "rms_norm", "rope", "sdpa", "silu", "softmax")
 NAMES += (
@@ -89,6 +92,7 @@ NAMES += (
     "rope_pair",
     "rope_partial",
     "swiglu",
+    *training_calls.NAMES,
 )
 # Kernels with options, without which they are as above.
 OPTIONS = ("sdpa_capped",)
@@ -113,6 +117,7 @@ GRADIENTS = (
     "softmax_backward",
     "sum_of_parts",
     "swiglu_backward",
+    *training_calls.GRADIENTS,
 )
 
 
@@ -122,6 +127,8 @@ ALL = sorted(path.stem for path in FOLDER.glob("*.py") if re.search(r"^(def make
 
 
 def call(name, make, sizes):
+    if name in (*training_calls.NAMES, *training_calls.GRADIENTS):
+        return training_calls.call(name, make, sizes)
     match name:
         case "activation" | "activation_backward" | "gated" | "gated_backward":
             module, count = (activation, 2) if name.startswith("activation") else (gated, 3)

@@ -81,6 +81,66 @@ REFERENCES |= {
     "swiglu_backward": lambda grad, gate, up, _: grad * F.silu(gate),
 }
 
+# Of training: those of channels have images (n, g, k, p), and vectors without the p.
+REFERENCES |= {
+    "channel_moments": lambda image, _: in_parts(lambda part: (part - part.mean(3, keepdim=True)) ** 2, image),
+    "moments_of_parts": lambda means, squares, _, pixels, size: joined(means, squares, pixels, size),
+    "channel_norm": lambda x, mean, variance, weight, bias, eps, *_: normalised(x, mean, variance, weight, bias, eps),
+    "channel_sums": lambda grad, x, mean, _: in_parts(lambda part: part, grad * (x - mean[..., None])),
+    "channel_totals": lambda _, products, weight, *__: (products * weight[..., None]).sum((2, 3)),
+    "channel_vectors": lambda _, products, variance, __, eps, *___: (
+        products * torch.rsqrt(variance + eps)[..., None]
+    ).sum((2, 3)),
+    "channel_norm_backward": lambda grad, x, *others: slope_of(grad, x, *others),
+    "dropout": lambda x, seed, rate, scale: x * scale * kept(x, seed, rate),
+    "embedding": lambda ids, table: table[ids.long()],
+    "embedding_backward": lambda order, starts, ends, grad, _: torch.stack(
+        [grad[order[a:b].long()].sum(0) / max(b - a, 1) for a, b in zip(starts.long().tolist(), ends.long().tolist())]
+    ),
+    "jsd": lambda x, target, labels, ignored, beta, *_: divergence(x, target, beta).sum(1) * (labels != ignored),
+    "jsd_backward": lambda grad, x, target, labels, ignored, beta, *_: pulled_back(
+        lambda target: divergence(x, target, beta).sum(1) * (labels != ignored), target, grad
+    ),
+    "kl_div": lambda x, target, _: target.exp() * (target - x),
+    "kl_div_of_rows": lambda x, target, _: (target.exp() * (target - x)).sum(1),
+    "kl_div_backward": lambda grad, x, target, scale, *_: scale * grad * target.exp() * (target + 1 - x),
+    "swiglu_backward_with_output": lambda _, gate, up, *__: F.silu(gate) * up,
+}
+
+
+def in_parts(function, image):
+    """Sums of a function of the parts of an image's channels."""
+    return torch.cat([function(part).sum(3, keepdim=True) for part in image.split(1024, 3)], 3)
+
+
+def joined(means, squares, pixels, size):
+    """The variance of parts of `size` pixels, but for the last."""
+    counts = (pixels - size * torch.arange(means.shape[3])).clamp(max=size)
+    number = counts.sum() * means.shape[2]
+    mean = (means * counts).sum((2, 3), keepdim=True) / number
+    return (squares + counts * (means - mean).square()).sum((2, 3)) / number
+
+
+def normalised(x, mean, variance, weight, bias, eps):
+    mean, scale, bias = (each[..., None] for each in (mean, weight * torch.rsqrt(variance + eps), bias))
+    return (x - mean) * scale + bias
+
+
+def slope_of(grad, x, mean, variance, weight, total, product, eps, share, *_):
+    """The gradient of a norm whose total and product are given."""
+    mean, variance, weight, total, product = (each[..., None] for each in (mean, variance, weight, total, product))
+    along = (x - mean) * product / (variance + eps)
+    return (grad * weight - share * (total + along)) * torch.rsqrt(variance + eps)
+
+
+def kept(x, seed, rate):
+    return torch.ops.ninetoothed.dropout_of_seed(torch.ones_like(x), seed.long(), rate) != 0
+
+
+def divergence(x, target, beta):
+    mixture = (beta * target.exp() + (1 - beta) * x.exp()).log()
+    return beta * target.exp() * (target - mixture) + (1 - beta) * x.exp() * (x - mixture)
+
 
 def shares(target, weight, keep, spread):
     return F.one_hot(target.long(), len(weight)) * (keep * weight) + spread * weight
