@@ -10,6 +10,7 @@ from __future__ import annotations
 import html
 import math
 import re
+from dataclasses import replace
 
 import numpy
 import torch
@@ -56,9 +57,13 @@ def named(text: str) -> str:
 
 
 def sized(kernel: Kernel, example: gallery.Example) -> list[Example]:
-    """Give sizes small numbers; where these do not fit together, those of the first call of the check."""
-    parameters = kernel.definition.parameters
-    tensors = [Tensor.of(each.arrangement) for each in parameters if each.source.sizes]
+    """Give sizes small numbers; where these do not fit together, those of the first call of the check.
+
+    Of jagged tensors all entries are drawn as long as the longest.
+    """
+    parameters = kernel.definition.as_given().parameters
+    arrangements = [replace(each.arrangement, source=replace(each.source, jagged_dim=None)) for each in parameters]
+    tensors = [Tensor.of(each) for each in arrangements if each.source.sizes]
     try:
         found = examples(tensors, kernel.definition.given_names)
         grids = {tuple(size for size in each.levels[0] if size != 1) for each in found}

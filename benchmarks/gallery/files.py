@@ -30,6 +30,7 @@ THEMES = {
     "indexing": "Indexing",
     "quantised": "Quantised products",
     "grouped": "Grouped products",
+    "jagged": "Jagged tensors",
     "attention": "Attention",
     "transforms": "Transforms",
     "sampling": "Sampling",

@@ -5,6 +5,7 @@ the check, which is a function of PyTorch's arguments, `check(device)`, and `tim
 """
 
 import ast
+import functools
 from unittest import mock
 
 import pytest
@@ -13,6 +14,8 @@ import torch
 import ninetoothed
 from benchmarks.gallery.files import FOLDER, IN_TRITON, THEMES, examples, is_made
 from ninetoothed.make import Kernel
+from ninetoothed.runtime import private
+from ninetoothed.runtime.jagged import JaggedParts
 from tests.conftest import DEVICE, needs_triton
 from tests.examples.kernel_checks import assert_right
 from tests.ninetoothed.backends import interpreting
@@ -87,8 +90,18 @@ def emitted(kernel, *args, **kwargs):
 
 def untouched(value):
     """Stand in for a tensor on the meta device; of one that nobody touches no page of memory is taken."""
+    if private.is_jagged(value):
+        parts = JaggedParts.of(value)
+        offsets = no_rows(len(parts.offsets))
+        return JaggedParts(untouched(parts.values), offsets, None, parts.dim, longest=parts.find_longest())
     is_tensor = isinstance(value, torch.Tensor)
     return torch.empty_strided(value.shape, value.stride(), dtype=value.dtype) if is_tensor else value
+
+
+@functools.cache
+def no_rows(count):
+    """Return so many offsets, the same for all tensors of a call: these share their entries."""
+    return torch.zeros(count, dtype=torch.int64)
 
 
 def test_four_parts(example):
