@@ -12,9 +12,10 @@ import torch
 
 import ninetoothed
 from ninetoothed.ahead_of_time import builder
+from ninetoothed.built.formula import evaluate
 from tests.ninetoothed.ahead_of_time import program
 from tests.ninetoothed.ahead_of_time.cases import NAMES, cases, definition
-from tests.ninetoothed.ahead_of_time.conftest import HERE
+from tests.ninetoothed.ahead_of_time.conftest import HERE, scaled
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")]
 TOLERANCE = 2e-3
@@ -63,6 +64,32 @@ def test_a_program_in_c_launches_them_on_its_own_memory(folders, tmp_path, name)
     numbers = torch.frombuffer(bytearray((folder / "output").read_bytes()), dtype=torch.float16)
     case.output.copy_(numbers.cuda().as_strided(case.output.shape, case.output.stride()))
     assert case.error() < TOLERANCE
+
+
+def test_configurations_that_differ_in_speed_are_measured(tmp_path, monkeypatch):
+    measured = []
+
+    def fastest(runs, clock):
+        measured.append(builder_fastest(runs, clock))
+        return measured[-1]
+
+    builder_fastest = builder.fastest
+    monkeypatch.setattr(builder, "fastest", fastest)
+    x, y, z = (torch.randn(1 << 24, device="cuda") for _ in range(3))
+    configs = [((ninetoothed.float32,), {"BLOCK": block}, {"num_warps": 1}) for block in (32, 1024)]
+    built = ninetoothed.build(
+        scaled,
+        configs,
+        meta_parameters=("BLOCK",),
+        kernel_name="scaled",
+        output_dir=tmp_path,
+        calls=[(x, 0.5, y, z)],
+    )
+    ((slow, fast),) = (tuple(seconds[number] for number in range(2)) for seconds in measured)
+    (variant,) = built.variants
+    assert 0 < fast < slow and evaluate(variant.grid[0], {"size_0_0": 1 << 24}) <= 1 << 14
+    ninetoothed.load(tmp_path).scaled(x, 0.5, y, z)
+    torch.testing.assert_close(z, x + 0.5 * y)
 
 
 @pytest.mark.parametrize("device", ("cuda:0", "cuda:1"))

@@ -66,6 +66,10 @@ def test_products_take_descriptors_and_as_many_programs_as_run_at_once(mm_folder
     lines = record()
     assert lines[0] == f"shared mm 8 {variant.shared}"
     assert lines[1:] == [line] * 3 and " (132, 1, 1) " in line
+    smaller = dataclasses.replace(loaded.device_of(None), multiprocessors=114)
+    monkeypatch.setattr(loaded, "device_of", lambda place: smaller)
+    ninetoothed.load(mm_folder).mm(*arguments)
+    assert " (114, 1, 1) " in record()[-1]
 
 
 def test_a_workspace_is_that_of_the_runtime(mm_folder, record, monkeypatch):
