@@ -10,7 +10,9 @@ from __future__ import annotations
 import html
 import math
 import re
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy
 import torch
@@ -23,6 +25,7 @@ from ninetoothed.make import Kernel
 from ninetoothed.visualization.example import Example, examples
 from ninetoothed.visualization.layout import layout
 
+Call = Callable[[], tuple[tuple[Any, ...], dict[str, Any]]]
 # The side of a cell, the height of a title, and how wide a letter of it is, in pixels.
 SIDE, TITLE, LETTER = 18, 22, 6.7
 # More cells are cut, and wider pictures; of more cells than these no numbers are written.
@@ -35,11 +38,24 @@ STYLE = (
 
 
 def drawn(example: gallery.Example) -> str:
-    """Draw the parameters that are tensors, one below the other; those that are arranged alike once."""
+    """Draw the kernel of a file."""
     kernel = example.module.kernel
+
+    def first_call() -> tuple[tuple[Any, ...], dict[str, Any]]:
+        torch.manual_seed(0)
+        return example.first_calls()[kernel]
+
+    return drawn_of(kernel, first_call)
+
+
+def drawn_of(kernel: Kernel, call: Call) -> str:
+    """Draw the parameters that are tensors, one below the other; those that are arranged alike once.
+
+    call: gives arguments and keywords of a small call.
+    """
     top, width, parts = 0.0, 0.0, []
     alike: dict[tuple, list[Example]] = {}
-    for shown in sized(kernel, example):
+    for shown in sized(kernel, call):
         alike.setdefault((shown.levels, shown.elements.tobytes()), []).append(shown)
     for same in alike.values():
         part, size = _tensor(same, top)
@@ -56,8 +72,8 @@ def named(text: str) -> str:
     return re.sub(r"ninetoothed_block_size_\d+", lambda match: names[match[0]], text)
 
 
-def sized(kernel: Kernel, example: gallery.Example) -> list[Example]:
-    """Give sizes small numbers; where these do not fit together, those of the first call of the check.
+def sized(kernel: Kernel, call: Call) -> list[Example]:
+    """Give sizes small numbers; where these do not fit together, those of a small call.
 
     Of jagged tensors all entries are drawn as long as the longest.
     """
@@ -71,8 +87,7 @@ def sized(kernel: Kernel, example: gallery.Example) -> list[Example]:
             return found
     except NineToothedError:
         pass
-    torch.manual_seed(0)
-    args, numbers = example.first_calls()[kernel]
+    args, numbers = call()
     for parameter, value in zip(parameters, args, strict=True):
         sizes = zip(parameter.source.sizes, getattr(value, "shape", ()))
         numbers |= {str(name): size for name, size in sizes if isinstance(name, Symbol)}

@@ -8,6 +8,7 @@ from benchmarks.gallery.__main__ import UNREACHED
 from benchmarks.gallery.files import examples
 from docs import gallery
 from docs.gallery_pictures import drawn
+from docs.gallery_shipped import shipped
 
 
 def test_the_page_is_current():
@@ -15,13 +16,22 @@ def test_the_page_is_current():
 
 
 def test_every_kernel_has_its_picture():
-    assert {path.stem for path in gallery.PICTURES.glob("*.svg")} == {each.name for each in examples()}
+    names = [each.name for each in (*examples(), *shipped())]
+    assert {path.stem for path in gallery.PICTURES.glob("*.svg")} == set(names) and len(names) == len(set(names))
 
 
 # Those of the others are drawn in the same way: by their number, a few of every theme.
 @pytest.mark.parametrize("example", examples()[::5], ids=lambda each: each.name)
 def test_pictures_are_current(example):
     assert (gallery.PICTURES / f"{example.name}.svg").read_text() == drawn(example), "run `python -m docs.gallery`"
+
+
+@pytest.mark.parametrize("kernel", shipped(), ids=lambda each: each.name)
+def test_kernels_of_the_package_are_shown_as_they_are(kernel):
+    assert (gallery.PICTURES / f"{kernel.name}.svg").read_text() == gallery.picture_of(kernel)
+    assert kernel.verdict == "proved" and f"({gallery.path_of(kernel.path)})" in gallery.FILE.read_text().replace(
+        "../", ""
+    )
 
 
 def test_times_are_shown_and_what_failed_is_told(tmp_path, monkeypatch):
