@@ -6,7 +6,7 @@ import torch
 from torch.autograd import forward_ad
 
 from ninetoothed.errors import UnsupportedError
-from ninetoothed.runtime import private, private_functorch
+from ninetoothed.runtime import private, private_functorch, private_library
 from ninetoothed.runtime.private import FunctionSchema, OpOverload
 
 from .forward_mode import WITHOUT, call_on_duals, tangents_of
@@ -35,7 +35,7 @@ def in_reverse(
     has_tangents = below is not None and private.at_one_level is not None
     has_tangents = has_tangents and not gradient.is_missing and name not in WITHOUT
     plain = {private.plain_keys(device): kernel for device, kernel in kernels.items()}
-    kernel_of = plain.get
+    kernel_of, is_ours = plain.get, private_library.has_ours_alone(name, kernels)
     recorder_of = {
         keys: recorder_of_plain_calls(operator, schema, gradient, kernel) for keys, kernel in plain.items()
     }.get
@@ -58,10 +58,10 @@ def in_reverse(
         if is_enabled() and any_requires_grad(*args, **kwargs):
             if transformed and gradient.is_missing:
                 raise no_backward(name)
-            record_plain = None if transformed else recorder_of(read_keys(keyset))
+            record_plain = recorder_of(read_keys(keyset)) if is_ours() and not transformed else None
             return record(keyset, args, kwargs) if record_plain is None else record_plain(args, kwargs)
         kernel = kernel_of(read_keys(keyset))
-        if kernel is not None:
+        if kernel is not None and is_ours():
             return kernel(*args, **kwargs)
         if below_autograd is None:
             return record(keyset, args, kwargs)

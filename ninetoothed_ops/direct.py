@@ -4,9 +4,9 @@
     direct(x, -1)    ->  fast path
 
 That is so while no gradient is recorded and nothing else wants to know of the call: no tangents, transform, mode,
-autocast, trace or profiler. The state of this thread is asked for some of these in each call; of all others the guards
-of a fast path tell, which compare the dispatch keys that a tensor has in this thread. What was not called this way goes
-to the dispatcher first, so that errors are PyTorch's.
+autocast, trace, profiler, nor another kernel that a user registered for the operator. The state of this thread is asked
+for some of these in each call; of all others the guards of a fast path tell, which compare the dispatch keys that a
+tensor has in this thread. What was not called this way goes to the dispatcher first, so that errors are PyTorch's.
 """
 
 import itertools
@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from ninetoothed.runtime import private
+from ninetoothed.runtime import private, private_library
 from ninetoothed.runtime.call_cache import PATIENCE
 from ninetoothed.runtime.launch_plan import ReplayedFunction
 from ninetoothed.runtime.private import FunctionSchema, OpOverload
@@ -29,6 +29,8 @@ _FIRST = 64
 def direct(operator: OpOverload, schema: FunctionSchema, replayed: ReplayedFunction) -> Callable:
     """Return a function that calls an operator, or a fast path of the function that the dispatcher would find."""
     calls, misses = replayed.calls, itertools.count()
+    name = ".".join(filter(None, (schema.name, schema.overload_name)))
+    is_ours = private_library.has_ours_alone(name, private_library.PLAIN)
     is_traced, is_recorded = torch.compiler.is_dynamo_compiling, torch.is_grad_enabled
     count_modes, is_profiled, may_have_tangents = (
         private.count_function_modes,
@@ -38,7 +40,7 @@ def direct(operator: OpOverload, schema: FunctionSchema, replayed: ReplayedFunct
 
     def call(*args, **kwargs):
         # Dynamo takes the first for True, and traces no more than the operator.
-        if is_traced() or is_recorded() or count_modes() or is_profiled() or may_have_tangents():
+        if is_traced() or is_recorded() or count_modes() or is_profiled() or may_have_tangents() or not is_ours():
             return operator(*args, **kwargs)
         flat, names = ((*args, *kwargs.values()), (*_DIRECT, *kwargs)) if kwargs else (args, _DIRECT)
         for fast_path in calls.recent:

@@ -60,7 +60,13 @@ def check_parameters(parsed: FunctionSchema, *functions: tuple[str, Callable]) -
         positional = [None for a in arguments if not a.kwarg_only and not a.has_default_value()]
         required = {a.name: None for a in arguments if a.kwarg_only and not a.has_default_value()}
         every = {a.name: None for a in arguments if a.kwarg_only}
-        signature = inspect.signature(function)
+        try:
+            signature = inspect.signature(function)
+        except (TypeError, ValueError):
+            raise ArgumentError(
+                f"{role} of {parsed.name} is {function!r}, of whose parameters Python does not tell; write a function "
+                "with those of the schema that calls it"
+            ) from None
         try:
             signature.bind(*before, *positional, **required)
             signature.bind(*before, *(None for a in arguments if not a.kwarg_only), **every)

@@ -53,6 +53,7 @@ OF_PYTORCH = {
     "torch.nn.modules.module._has_any_global_hook": _MODULES,
     "torch.nn.Module._call_impl": _MODULES,
     "torch._C.parse_schema": "schemas are read by defining them",
+    "torch.library._impls": "kernels that others register for our operators are passed by",
     "torch.library.Library._destroy": "libraries are left to the collector",
     "torch._C.DispatchKey": "operators turn autocast off by its context, and calls are told apart in Python",
     "torch._C.DispatchKeySet": "operators turn autocast off by its context, and calls are told apart in Python",

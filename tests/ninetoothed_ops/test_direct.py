@@ -219,6 +219,21 @@ def test_an_operator_that_is_registered_again_is_called(monkeypatch):
         assert (silu.call(X) == 7).all() and (silu.call(X) == 7).all()
 
 
+@pytest.mark.parametrize("key", ["CPU", "AutogradCPU", "Autograd"])
+def test_a_kernel_of_another_is_called_while_it_is_there(silu, key):
+    namespace, name = silu.operator.name().split("::")
+    library = torch.library.Library(namespace, "IMPL")
+    library.impl(name, lambda x: torch.full_like(x, 7.0), key)
+    with torch.no_grad():
+        assert (silu.call(X) == 7).all() and (silu.operator(X) == 7).all()
+    # Another's kernel for a device is recorded with our gradient, as the dispatcher has it.
+    output = silu.call(X.clone().requires_grad_())
+    assert (output == 7).all() and output.requires_grad == (key == "CPU")
+    private.destroy(library)
+    with torch.no_grad():
+        assert torch.allclose(silu.call(X), F.silu(X)) and silu.passes_by(X)
+
+
 @pytest.mark.parametrize("name", ["_dispatch_keys", "_dispatch_tls_local_include_set"])
 def test_without_the_keys_of_calls_the_dispatcher_is_asked(monkeypatch, name):
     monkeypatch.delattr(torch._C, name)

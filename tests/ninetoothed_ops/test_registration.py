@@ -202,6 +202,14 @@ def test_functions_that_do_not_fit_the_schema(functions, role):
         register(SCHEMA, *functions)
 
 
+@pytest.mark.parametrize("functions, role", (((torch.empty_like, launch), "allocate"), ((allocate, max), "launch")))
+def test_functions_that_tell_no_parameters(functions, role):
+    with pytest.raises(ArgumentError, match=f"{role} of ninetoothed_test::scale is <built-in .*write a function"):
+        register(SCHEMA, *functions)
+    with pytest.raises(ArgumentError, match="flatten of ninetoothed_test::scale is 7, of whose parameters"):
+        register(SCHEMA, allocate, launch, flatten=7)
+
+
 @pytest.mark.parametrize(
     "schema, message",
     (
