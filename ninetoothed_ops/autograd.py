@@ -6,7 +6,7 @@ import torch
 from torch.autograd import forward_ad
 
 from ninetoothed.errors import UnsupportedError
-from ninetoothed.runtime import private, private_functorch, private_library
+from ninetoothed.runtime import private, private_dispatch, private_functorch
 from ninetoothed.runtime.private import FunctionSchema, OpOverload
 
 from .forward_mode import WITHOUT, call_on_duals, tangents_of
@@ -27,6 +27,7 @@ def in_reverse(
     """
     name, redispatch = operator.name(), operator.redispatch
     has_transforms, is_enabled = private.has_transforms, torch.is_grad_enabled
+    tracing_state = private_dispatch.tracing_state
     any_requires_grad, may_have_tangents = private.any_requires_grad, private.may_have_tangents
     below, read_keys = private.below_autograd(), private.read_keys
     record = recorder(operator, schema, gradient, below)
@@ -35,7 +36,7 @@ def in_reverse(
     has_tangents = below is not None and private.at_one_level is not None
     has_tangents = has_tangents and not gradient.is_missing and name not in WITHOUT
     plain = {private.plain_keys(device): kernel for device, kernel in kernels.items()}
-    kernel_of, is_ours = plain.get, private_library.has_ours_alone(name, kernels)
+    kernel_of, is_ours = plain.get, private_dispatch.has_ours_alone(name, kernels)
     recorder_of = {
         keys: recorder_of_plain_calls(operator, schema, gradient, kernel) for keys, kernel in plain.items()
     }.get
@@ -43,6 +44,9 @@ def in_reverse(
     # What runs between graphs is called by the dispatcher, and would be traced, down to the code that launches.
     @private.hidden_from_dynamo
     def autograd(keyset, *args, **kwargs):
+        if tracing_state() is not None:
+            with private_dispatch.untraced():
+                return autograd(keyset, *args, **kwargs)
         transformed = has_transforms()
         # A level that was not entered through `forward_ad`, as in a traced graph, is not counted there.
         if (transformed or may_have_tangents()) and _have_tangents((*args, *kwargs.values())):

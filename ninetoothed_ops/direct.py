@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from ninetoothed.runtime import private, private_library
+from ninetoothed.runtime import private, private_dispatch
 from ninetoothed.runtime.call_cache import PATIENCE
 from ninetoothed.runtime.launch_plan import ReplayedFunction
 from ninetoothed.runtime.private import FunctionSchema, OpOverload
@@ -30,8 +30,9 @@ def direct(operator: OpOverload, schema: FunctionSchema, replayed: ReplayedFunct
     """Return a function that calls an operator, or a fast path of the function that the dispatcher would find."""
     calls, misses = replayed.calls, itertools.count()
     name = ".".join(filter(None, (schema.name, schema.overload_name)))
-    is_ours = private_library.has_ours_alone(name, private_library.PLAIN)
+    is_ours = private_dispatch.has_ours_alone(name, private_dispatch.PLAIN)
     is_traced, is_recorded = torch.compiler.is_dynamo_compiling, torch.is_grad_enabled
+    tracing_state = private_dispatch.tracing_state
     count_modes, is_profiled, may_have_tangents = (
         private.count_function_modes,
         private.is_profiled,
@@ -47,7 +48,7 @@ def direct(operator: OpOverload, schema: FunctionSchema, replayed: ReplayedFunct
             output = fast_path(flat, names)
             if output is not None:
                 return output
-        output = calls.again(flat, names)
+        output = calls.again(flat, names) if tracing_state() is None else None
         if output is not None:
             return output
         output = operator(*args, **kwargs)

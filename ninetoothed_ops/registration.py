@@ -29,7 +29,7 @@ from typing import Any
 
 import torch
 
-from ninetoothed.runtime import private, private_library
+from ninetoothed.runtime import private, private_dispatch
 from ninetoothed.runtime.launch_plan import ReplayedFunction
 from ninetoothed.runtime.private import FunctionSchema, OpOverload
 
@@ -266,7 +266,7 @@ def _implement(
         library.impl(operator, cast_where_enabled(gradient.recorded, autocast), "FuncTorchVmapMode")
     autograd = in_reverse(operator, schema, gradient, kernels, functions.fake)
     library.impl(operator, autograd, "Autograd", with_keyset=True)
-    private_library.unlist(name, (*kernels, "Autograd"))
+    private_dispatch.unlist(name, (*kernels, "Autograd"))
 
 
 def _define(name: str, signature: str, tags: tuple[torch.Tag, ...]) -> OpOverload:

@@ -22,6 +22,7 @@ _OWN_KEY = "each process finds compiled kernels by Triton's own key"
 _LONGEST = "the longest entry of a nested tensor is read from the GPU at each call"
 _NESTED = "nested tensors are taken apart and made by public functions, which takes longer and breaks graphs"
 _UNSHARED = "operators take no DTensors, and modules compute PyTorch's functions of them"
+_TRACED = "`torch.jit.trace` sees the insides of operators, and its check refuses them"
 _MODES = "launches of operators are not recorded, and steps of `generate` not replayed"
 
 # The names that private.py uses.
@@ -53,6 +54,8 @@ OF_PYTORCH = {
     "torch.nn.modules.module._has_any_global_hook": _MODULES,
     "torch.nn.Module._call_impl": _MODULES,
     "torch._C.parse_schema": "schemas are read by defining them",
+    "torch._C._get_tracing_state": _TRACED,
+    "torch._C._set_tracing_state": _TRACED,
     "torch.library._impls": "kernels that others register for our operators are passed by",
     "torch.library.Library._destroy": "libraries are left to the collector",
     "torch._C.DispatchKey": "operators turn autocast off by its context, and calls are told apart in Python",

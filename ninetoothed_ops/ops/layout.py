@@ -78,8 +78,8 @@ def is_channels_last(tensor: torch.Tensor) -> bool:
 
 def surely(condition: bool | torch.SymBool) -> bool:
     """Tell whether a condition on sizes and strides holds; false where sizes that depend on data leave it open."""
-    if isinstance(condition, bool):
-        return condition
+    if isinstance(condition, bool | torch.Tensor):  # `torch.jit.trace` has sizes that are tensors.
+        return bool(condition)
     from torch.fx.experimental.symbolic_shapes import guard_or_false
 
     return guard_or_false(condition)

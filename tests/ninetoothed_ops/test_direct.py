@@ -1,7 +1,7 @@
 """Calls past the dispatcher: what they give, and that whatever wants to know of a call still does."""
 
 import contextlib
-import importlib
+import importlib.util
 import itertools
 
 import pytest
@@ -13,7 +13,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from ninetoothed.errors import UnsupportedError
-from ninetoothed.runtime import private
+from ninetoothed.runtime import private, private_dispatch
 from ninetoothed_ops import registration
 from ninetoothed_ops.direct import direct
 from ninetoothed_ops.kernels import long_rows
@@ -232,6 +232,16 @@ def test_a_kernel_of_another_is_called_while_it_is_there(silu, key):
     private.destroy(library)
     with torch.no_grad():
         assert torch.allclose(silu.call(X), F.silu(X)) and silu.passes_by(X)
+
+
+def test_without_the_list_of_kernels_and_the_state_of_traces(monkeypatch):
+    monkeypatch.delattr(torch.library, "_impls")
+    monkeypatch.delattr(torch._C, "_get_tracing_state")
+    spec = importlib.util.spec_from_file_location("without", private_dispatch.__file__)
+    stand_in = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(stand_in)
+    stand_in.unlist("a::b", ["CPU"])
+    assert stand_in.has_ours_alone("a::b", stand_in.PLAIN)() and stand_in.tracing_state() is None
 
 
 @pytest.mark.parametrize("name", ["_dispatch_keys", "_dispatch_tls_local_include_set"])

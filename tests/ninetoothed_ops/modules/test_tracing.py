@@ -8,6 +8,8 @@ from torch import nn
 from torch.fx.experimental.proxy_tensor import make_fx
 
 import ninetoothed_ops
+from docs.behaviour_calls import calls
+from docs.behaviour_outcomes import gradients
 from tests.conftest import DEVICE
 
 
@@ -22,6 +24,15 @@ def model():
     swapped = network()
     ninetoothed_ops.swap_modules(swapped)
     return swapped
+
+
+def network_of(model) -> nn.Sequential:
+    """The unswapped network, with the same parameters."""
+    plain = network()
+    for own, theirs in zip(plain, model):
+        for name, parameter in theirs.named_parameters():
+            setattr(own, name, parameter)
+    return plain
 
 
 def inputs(*sizes: int):
@@ -62,6 +73,35 @@ def test_a_jit_trace(model):
     assert "ninetoothed::rms_norm" in str(traced.inlined_graph)
     check(traced, 3, 5)
     check(saved(traced, torch.jit.save, torch.jit.load), 5)
+
+
+CALLS = {call.name: call for call in calls()}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", sorted(set(CALLS) - {"dropout"}))
+def test_a_jit_trace_of_every_operator(name):
+    """PyTorch's check traces once more, and compares graphs and results; gradients are those of the operator."""
+    call = CALLS[name]
+    traced = torch.jit.trace(call.own, fresh(call))
+    assert "ninetoothed::" in str(traced.graph)
+    for found, expected in zip(*(gradients(function, fresh(call)) for function in (traced, call.own)), strict=True):
+        torch.testing.assert_close(found, expected)
+
+
+def fresh(call):
+    """The tensors of a call, some of which it may write."""
+    return tuple(each.detach().to(DEVICE).requires_grad_(each.requires_grad) for each in call.recorded())
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_jit_trace_with_gradients(model):
+    (x,) = inputs(3)
+    traced = torch.jit.trace(model, x.requires_grad_())
+    check(traced, 3, 5)
+    leaves = x, *model.parameters()
+    found, expected = (torch.autograd.grad(each(x).square().sum(), leaves) for each in (traced, network_of(model)))
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("strict", (False, True))
