@@ -1,4 +1,6 @@
-"""Where the seconds of attention's first call go: in a new process with empty caches, imports and the CUDA context apart.
+"""Where the seconds of attention's first call go, in a new process with empty caches.
+
+Imports and the CUDA context are apart.
 
     python -m benchmarks.first_call                    # on a GPU: forward, and with backward, a process each
     python -m benchmarks.first_call --gpu h200         # without one: kernels are compiled, and not launched

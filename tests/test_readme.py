@@ -118,6 +118,6 @@ def test_extras_exist():
 def test_benchmarks_named_exist():
     pages = README + (ROOT / "docs" / "performance.md").read_text()
     modules = set(re.findall(r"python -m (benchmarks\.\w+)", pages))
-    assert len(modules) == 13
+    assert len(modules) == 14
     paths = [ROOT / module.replace(".", "/") for module in modules]
     assert all(path.with_suffix(".py").exists() or (path / "__main__.py").exists() for path in paths)

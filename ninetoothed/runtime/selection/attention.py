@@ -110,7 +110,7 @@ def _overlapped(problem: TuningProblem, pattern: AttentionPattern, machine: Mach
     """
     if not machine.generation.has_wgmma or not gluon.is_supported() or problem.bits(pattern.query) != 16:
         return
-    if width not in MOST_SHARED or pattern.has_row_vectors:
+    if width not in MOST_SHARED:
         return
     wanted = 128, 128 * 128 // width
     blocks = dict(zip((pattern.rows, pattern.keys), _blocks(problem, pattern, _Shape(*wanted, 2)), strict=True))

@@ -1,7 +1,6 @@
 """Attention in Gluon with more in its loop: masks, biases, windows, soft caps, and sums for a gradient."""
 
 import functools
-from dataclasses import replace
 
 import pytest
 import torch
@@ -9,7 +8,7 @@ import torch
 from ninetoothed.backends.gluon import form as gluon_form
 from ninetoothed.runtime import dispatch, executable
 from ninetoothed.runtime.compilation import ptx as read_ptx
-from ninetoothed.runtime.selection import attention as selection, machine
+from ninetoothed.runtime.selection import machine
 from ninetoothed_ops.kernels import sdpa, sdpa_with_lse
 from tests.conftest import needs_triton
 from tests.ninetoothed.backends import own_attention
@@ -66,13 +65,7 @@ def variant(form):
 
 @pytest.fixture(autouse=True)
 def _forced(monkeypatch):
-    chosen = selection._overlapped
     monkeypatch.setattr(gluon_form, "BRINGS_OTHERS", True)
-    monkeypatch.setattr(
-        selection,
-        "_overlapped",
-        lambda problem, pattern, *rest: chosen(problem, replace(pattern, has_row_vectors=False), *rest),
-    )
 
 
 @pytest.mark.parametrize("form", FORMS)
