@@ -89,7 +89,7 @@ def partitions(step: Step) -> bool:
         case "tile":
             strides, dilation = step.arguments
             counts, tiles = step.after
-            return all(map(_is_cut, step.shape, tiles, strides, dilation, counts))
+            return all(map(is_cut, step.shape, tiles, strides, dilation, counts))
         case "expand":
             dims, wanted = step.arguments
             return all(wanted[dim] == 1 for dim in dims)
@@ -104,7 +104,7 @@ def partitions(step: Step) -> bool:
     raise AssertionError(step.operation)
 
 
-def _is_cut(size: Size, tile: Size, stride: Size, dilation: Size, count: Size) -> bool:
+def is_cut(size: Size, tile: Size, stride: Size, dilation: Size, count: Size) -> bool:
     """Tell whether tiles of a dimension follow each other, and reach its end; one tile has it all at stride 0."""
     if stride == 0:
         return True

@@ -302,5 +302,12 @@ def cross_entropy(
         z_loss, softcap = readers.read("cross_entropy", None, z_loss=z_loss, softcap=softcap)
 
     options = REDUCTIONS[reduction], ignore_index, label_smoothing, z_loss, softcap
+    if not is_dtensor(input):
+        return operator(input, target, weight, *options)
+    is_class_sharded = any(each.is_shard(min(1, input.ndim - 1)) for each in input.placements)  # type: ignore[attr-defined]
+    if is_class_sharded and z_loss == 0.0 and softcap is None:
+        # Within `loss_parallel`, PyTorch's moves two numbers a row, and not the row.
+        named = {"ignore_index": ignore_index, "reduction": reduction, "label_smoothing": label_smoothing}
+        return functional.cross_entropy(input, target, weight, **named)
     # The mean is of rows that other processes have, too: PyTorch reduces.
-    return (recorded if is_dtensor(input) else operator)(input, target, weight, *options)
+    return recorded(input, target, weight, *options)

@@ -41,14 +41,11 @@ class NamedTensor:
         return None if place is None or self.sizes is not None and self.sizes[place] == 1 else Shard(place)
 
 
-def ways(operator: OpOverload, *args: Any, **kwargs: Any) -> tuple[list[private_dtensor.Way], private_dtensor.Fits]:
-    """Return the ways to share out a call over one dimension of a mesh, and what tells whether placements fit.
-
-    A way has the placements of outputs, and then those of tensors among the arguments.
-    """
+def spelled(operator: OpOverload, *args: Any, **kwargs: Any) -> tuple[list[NamedTensor | None], ...]:
+    """Return the tensors among the arguments of a call, and its outputs; None for what is not given, or not needed."""
     signature = SIGNATURES[operator.name().partition("::")[2]]
-    spelled = signature if isinstance(signature, str) else signature(*args, **kwargs)
-    tensors, results = (list(map(str.strip, side.split(","))) for side in spelled.split("->"))
+    text = signature if isinstance(signature, str) else signature(*args, **kwargs)
+    tensors, results = (list(map(str.strip, side.split(","))) for side in text.split("->"))
     values = private_dtensor.tensors_of(operator, args)
     ranks = [len(value.shape) - len(_spell(text, 0)) for text, value in zip(tensors, values)
              if value is not None and "..." in text]  # fmt: skip
@@ -59,8 +56,16 @@ def ways(operator: OpOverload, *args: Any, **kwargs: Any) -> tuple[list[private_
     outputs = [given[int(text[1:])] if text[:1] == "@" else NamedTensor.read(text, rank) for text in results]
     for place in _not_needed(args, len(outputs)):
         outputs[place] = None
-    held = [each for each in given if each is not None]
+    return given, outputs
 
+
+def ways(operator: OpOverload, *args: Any, **kwargs: Any) -> tuple[list[private_dtensor.Way], private_dtensor.Fits]:
+    """Return the ways to share out a call over one dimension of a mesh, and what tells whether placements fit.
+
+    A way has the placements of outputs, and then those of tensors among the arguments.
+    """
+    given, outputs = spelled(operator, *args, **kwargs)
+    held = [each for each in given if each is not None]
     found: list[private_dtensor.Way] = [[Replicate()] * (len(outputs) + len(held))]
     for dim in dict.fromkeys(dim for each in held for dim in each.dims if not dim[0].isupper()):
         of_outputs = [Replicate() if each is None else each.shard(dim) or Partial() for each in outputs]

@@ -1,5 +1,7 @@
 """Losses and attention of DTensors, run by `test_processes.py` on two processes: of parts as of the whole."""
 
+import contextlib
+
 import pytest
 import torch
 from torch.nn import functional
@@ -89,7 +91,7 @@ def check_what_is_drawn(mesh):
     """PyTorch draws for the parts of a DTensor, as far as it can tell them apart."""
     from torch.distributed.tensor import Shard, distribute_tensor
 
-    x, heads = _numbers(4, 64), distribute_tensor(_numbers(2, 4, 3, 4), mesh, [Shard(1)])
+    x, heads = _numbers(4, 64), distribute_tensor(_numbers(2, 4, 3, 4), mesh, [Shard(0)])
     found = []
     for ours in (True, False):
         torch.manual_seed(0)
@@ -99,3 +101,25 @@ def check_what_is_drawn(mesh):
         torch.testing.assert_close(each.full_tensor(), wanted.full_tensor())
     with pytest.raises(NotImplementedError, match="ninetoothed.dropout.default"), torch.no_grad():
         torch.ops.ninetoothed.dropout(heads, 0.5)
+
+
+def check_sharded_classes(mesh):
+    """Within `loss_parallel` rows are not gathered, as PyTorch's cross-entropy does not gather them."""
+    from torch.distributed.tensor import Replicate, Shard, distribute_tensor
+    from torch.distributed.tensor.debug import CommDebugMode
+    from torch.distributed.tensor.parallel import loss_parallel
+
+    values = _numbers(6, 8)
+    (expected := functional.cross_entropy(plain := values.clone().requires_grad_(), _TARGET)).backward()
+    for is_within in (False, True):
+        x = distribute_tensor(values, mesh, [Shard(1)]).requires_grad_()
+        target = distribute_tensor(_TARGET, mesh, [Replicate()])
+        with loss_parallel() if is_within else contextlib.nullcontext(), CommDebugMode() as moved:
+            (loss := ops.cross_entropy(x, target)).backward()
+        torch.testing.assert_close(loss.full_tensor(), expected)
+        torch.testing.assert_close(x.grad.full_tensor(), plain.grad)
+        gathered = sum(count for name, count in moved.get_comm_counts().items() if "all_gather" in str(name))
+        assert not (is_within and gathered), moved.get_comm_counts()
+    x = distribute_tensor(values, mesh, [Shard(1)])
+    capped = ops.cross_entropy(x, distribute_tensor(_TARGET, mesh, [Replicate()]), softcap=3.0).full_tensor()
+    torch.testing.assert_close(capped, functional.cross_entropy(3 * torch.tanh(values / 3), _TARGET))

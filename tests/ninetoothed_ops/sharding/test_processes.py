@@ -10,7 +10,7 @@ import torch
 from torch.nn import functional
 
 import ninetoothed_ops as ops
-from tests.ninetoothed_ops.sharding.losses import check_losses, check_what_is_drawn
+from tests.ninetoothed_ops.sharding.losses import check_losses, check_sharded_classes, check_what_is_drawn
 from tests.ninetoothed_ops.sharding.models import check_compiled, check_models, check_sequence_parallel
 
 WORLD = 2
@@ -116,10 +116,15 @@ def _check(mesh):
         (output := theirs(*plain, **options)).backward(_tensors(output.shape)[0])
         expected = [output, *(each.grad for each in plain if each.requires_grad)]
         for placements in _placements(name, tensors):
+            try:
+                _, wanted_place, allowed = _outcome(theirs, tensors, options, mesh, placements)
+            except RuntimeError as reason:
+                # PyTorch 2.11 views no tensor whose second dimension is sharded as rows, its own linear's neither.
+                assert "Attempted to flatten multiple dimensions" in str(reason), f"{name} of {placements}: {reason}"
+                continue
             found, placed, moved = _outcome(ours, tensors, options, mesh, placements)
             for each, wanted in zip(found, expected, strict=True):
                 torch.testing.assert_close(each, wanted, rtol=1e-6, atol=1e-6, msg=f"{name} of {placements}")
-            _, wanted_place, allowed = _outcome(theirs, tensors, options, mesh, placements)
             assert moved <= allowed, f"{name} of {placements}: {moved} collectives, {allowed} of PyTorch's"
             if moved == allowed == 0 and name != "swiglu":
                 assert placed == wanted_place, f"{name} of {placements}: {placed}, and PyTorch's is {wanted_place}"
@@ -154,7 +159,14 @@ def _run(rank, port):
     torch.set_num_threads(1)
     distributed.init_process_group("gloo")
     mesh = init_device_mesh("cpu", (WORLD,))
-    checks = _check, _check_partial_sums, _check_without_a_rule, check_losses, check_what_is_drawn
+    checks = (
+        _check,
+        _check_partial_sums,
+        _check_without_a_rule,
+        check_losses,
+        check_what_is_drawn,
+        check_sharded_classes,
+    )
     for check in (*checks, check_sequence_parallel, check_models, check_compiled):
         check(mesh)
     distributed.destroy_process_group()

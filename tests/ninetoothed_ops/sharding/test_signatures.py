@@ -96,6 +96,11 @@ OTHERS = {
     "linear cross-entropy, of rows": ("linear_cross_entropy", (r(2, 3, 4), r(5, 4), named(5, 2, 3), None, None, 0), {}),
     "norm of two dimensions": ("layer_norm", (r(3, 2, 4), [2, 4], r(2, 4)), {}),
     "norm without a weight": ("rms_norm", (r(3, 2, 4), [4]), {}),
+    "embedding, of a vector": ("embedding", (r(5, 4), named(5, 6)), {}),
+    "softmax of the last": ("softmax", (r(2, 3, 4), -1), {}),
+    "softmax_backward of the last": (
+        "softmax_backward", (r(2, 3, 4), r(2, 3, 4).softmax(-1), -1, torch.float64), {}
+    ),
     "softmax of the first": ("softmax", (r(3, 4), -2), {}),
 }  # fmt: skip
 
@@ -172,7 +177,7 @@ COUNTS = {
     "add_rms_norm": 2, "addmm": 3, "batch_norm": 3, "batch_norm_backward": 2, "batch_norm_training": 1, "bmm": 4,
     "conv2d": 3, "conv2d_backward_input": 3, "conv2d_backward_weight": 3, "cross_entropy_of_rows": 1,
     "cross_entropy_backward": 1, "embedding": 3, "embedding_backward": 3, "gated_linear": 4, "group_norm": 1,
-    "group_norm_backward": 1, "jsd": 1, "jsd_backward": 1, "kl_div": 2, "kl_div_backward": 2, "layer_norm": 2,
+    "group_norm_backward": 1, "jsd": 2, "jsd_backward": 2, "kl_div": 2, "kl_div_backward": 2, "layer_norm": 2,
     "layer_norm_backward": 2, "linear": 4, "linear_cross_entropy_backward": 1, "linear_swiglu": 2, "mm": 3,
     "rms_norm": 2, "rms_norm_backward": 2, "rope": 3, "rope_backward": 3, "rope_pair": 3, "sdpa": 3,
     "sdpa_with_lse": 3, "sdpa_backward": 3, "softmax": 2, "softmax_backward": 2, "swiglu": 3, "add": 4,
