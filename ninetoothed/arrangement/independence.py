@@ -1,4 +1,4 @@
-"""Which dimensions of its tensors a kernel's programs share out among themselves, read off the arrangements alone.
+"""Tell which dimensions of tensors a kernel's programs share out among themselves, by the arrangements alone.
 
     arrange.rows(x, weight, y)      x: 0.0 1.0 whole, weight: whole, y: 0.0 1.0 whole, of three dimensions
     mm.arrangement(x, other, y)     x: 0.0 reduced, other: reduced 1.0, y: 0.0 1.0
@@ -25,7 +25,7 @@ Origins = tuple[int, ...]
 
 @dataclass(frozen=True)
 class _Origin:
-    """Where the dimensions of all levels come from; `bound`: those that were cut in another way than into blocks."""
+    """Follow dimensions of a source to those of all levels; `bound` were cut in another way than into blocks."""
 
     levels: tuple[tuple[Origins, ...], ...]
     bound: frozenset[int]
