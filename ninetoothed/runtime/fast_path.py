@@ -51,6 +51,7 @@ from ninetoothed.runtime.arguments import ALIGNMENT
 from ninetoothed.runtime.compilation.compile import LoadedKernel
 from ninetoothed.runtime.compilation.descriptors import DescriptorTable
 from ninetoothed.runtime.launch_steps import Copy, FastPath, Launch, LaunchPlan, Scalar, TensorAddress, View
+from ninetoothed.runtime.loading.code import LoadedCode
 from ninetoothed.runtime.workspace import Allocation, Workspace
 
 _SINGLETONS = frozenset({bool, type(None)})
@@ -276,7 +277,11 @@ def with_workspace(source: FunctionBody, own: Workspace, values: list[str]) -> l
 
 
 def write_kernel(
-    source: FunctionBody, kernel: LoadedKernel, programs: tuple[int, int, int], arguments: Sequence[str], stream: str
+    source: FunctionBody,
+    kernel: LoadedKernel | LoadedCode,
+    programs: tuple[int, int, int],
+    arguments: Sequence[str],
+    stream: str,
 ) -> None:
     """Write a launch of so many programs on the current device, which is the kernel's.
 
@@ -284,6 +289,9 @@ def write_kernel(
     """
     passed = "".join(f"{each}, " for each in arguments)
     axes = ", ".join(map(source.name, programs))
+    if isinstance(kernel, LoadedCode):  # which nobody watches
+        source.add(f"{source.name(kernel.launch)}({axes}, {stream}, {passed})")
+        return
     watched = f"{source.name(kernel.watched)}(({axes}), ({passed}), {stream})"
     if kernel.launch is None:
         source.add(watched)

@@ -20,6 +20,7 @@ from ninetoothed.runtime import private
 from ninetoothed.runtime.aliasing import Pair
 from ninetoothed.runtime.compilation.compile import LoadedKernel
 from ninetoothed.runtime.compilation.descriptors import DescriptorTable
+from ninetoothed.runtime.loading.code import LoadedCode
 from ninetoothed.runtime.workspace import Allocation, Workspace
 
 # `fast_path(args, constants)` returns what the call does, True for nothing; None for another call.
@@ -47,7 +48,7 @@ class Launch:
     passed: its arguments, less what `workspace` adds: places, scalars of the call, and numbers.
     """
 
-    kernel: LoadedKernel
+    kernel: LoadedKernel | LoadedCode
     programs: tuple[int, int, int]
     passed: tuple[TensorAddress | Scalar | float, ...]
     table: DescriptorTable | None = None

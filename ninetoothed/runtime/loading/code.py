@@ -19,29 +19,15 @@ _INTEGERS = {8: "b", 16: "h", 32: "i", 64: "q"}
 _DESCRIPTOR = 128
 
 
-@dataclass(frozen=True)
-class _Unwatched:
-    """Stand for Triton's settings: nobody watches launches of built kernels."""
-
-    launch_enter_hook: None = None
-    launch_exit_hook: None = None
-
-
 @dataclass(frozen=True, eq=False)
 class LoadedCode:
-    """A loaded function as `runtime.fast_path` launches it: see `LoadedKernel` of `runtime.compilation.compile`.
+    """A loaded function: `launch` takes the programs along each axis, the stream, and what is passed.
 
     ready: the encoder of descriptors, (position, described) -> what is passed for it.
     """
 
     launch: Callable[..., None]
     ready: Callable[[int, Any], tuple]
-    runtime: _Unwatched = _Unwatched()
-    fixed: tuple[()] = ()
-    singly: bool = True
-
-    def watched(self, *given: Any) -> None:
-        """Is never called, and named in the text of each fast path."""
 
 
 def loaded(variant: BuiltVariant, code: bytes, assembler: str, driver: Driver) -> LoadedCode:

@@ -41,7 +41,7 @@ def plan_of(
         shapes = (([*map(number, each.sizes)], [*map(number, each.strides)], [*each.block]) for each in described)
         table = DescriptorTable(kernel.ready, tuple(shapes))
     launch = Launch(
-        kernel,  # type: ignore[arg-type]
+        kernel,
         (min(x, most) if most else x, y, z),
         tuple(_passed(variant, arguments, values, place)),
         table,
