@@ -21,7 +21,9 @@ from .rows import wide
 from .written_losses import numbers
 
 # Bytes of a block of logits: where three products compute all, and where a fourth saves memory.
-BLOCK, LEAST_BLOCK = 2**31, 2**28
+BLOCK, LEAST_BLOCK = 2**30, 2**28
+# Blocks take time: there are none unless they need at most so much of the memory of all logits.
+WORTHWHILE = 0.8
 # Blocks are cut at multiples of so many rows or columns, and rows of logits start at such.
 ALIGNMENT = 128
 
@@ -54,9 +56,16 @@ class Operands:
             self.class_weight, self.label_smoothing, self.softcap, self.z_loss, self.classes, self.rows
         )  # fmt: skip
 
-    def parts_of_rows(self, size: int) -> list[slice]:
-        """Cut the rows into blocks whose logits take so many bytes at most."""
-        return _parts(self.rows.shape[0], size // (_aligned(self.classes) * self.rows.itemsize))
+    def parts_of_rows(self, size: int, kept: int = 0) -> list[slice]:
+        """Cut the rows into blocks whose logits take so many bytes at most, unless these and what is `kept` are many.
+
+        kept: the bytes that more than one block take beside their logits.
+        """
+        rows, of_row = self.rows.shape[0], _aligned(self.classes) * self.rows.itemsize
+        parts = _parts(rows, size // of_row)
+        is_cut = _longest(parts) * of_row + kept <= WORTHWHILE * rows * of_row
+
+        return parts if is_cut else _parts(rows, rows)
 
     def parts_of_classes(self, size: int) -> list[slice]:
         """Cut the classes so."""
@@ -199,7 +208,9 @@ def loss_and_gradients(given: Operands, is_mean: bool, loss, outputs, needed) ->
     total: torch.Tensor | None = None
     slope: torch.Tensor | float = 1.0
     target, kernel = as_vector(given.target), block_kernels.make(kernels.chunk_of(given.classes))
-    parts = given.parts_of_rows(BLOCK)
+    # As much as the weight's gradient, of halves, if it is added up.
+    is_summed = to_weight and wide(given.rows) is not given.rows.dtype
+    parts = given.parts_of_rows(BLOCK, given.weight.nbytes if is_summed else 0)
     weight_sum = Sum(of_weight, to_weight, len(parts))
     bias_sum = of_bias.new_zeros(of_bias.shape, dtype=loss.dtype)
     for part, logits in given.blocks_of_rows(parts):

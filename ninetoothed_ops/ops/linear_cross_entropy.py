@@ -291,11 +291,19 @@ def linear_cross_entropy(
     options are those of `cross_entropy`, whose `weight` is here `class_weight`.
     The loss of halves is of float32.
 
-    memory: "block" for three products in all and logits of 2 GiB at most, with the gradients computed beside the loss;
-    of more logits than that, the sum of a weight's gradient in halves takes as much memory again, and is rounded once.
+    memory: "block" for three products in all, with the gradients computed beside the loss, and blocks of logits of a
+    GiB at most; where there are several, a weight's gradient in halves takes as much memory again, and is rounded once.
+    Logits of which blocks would not save a fifth of the memory are not cut.
     "least" for a fourth product in the backward and a quarter of a GiB. float16 and the reduction "none" have the
     fourth product too.
     """
+    are_tensors = type(input) in readers.PLAIN and type(weight) in readers.PLAIN and type(target) in readers.PLAIN
+    are_tensors = are_tensors and type(bias) in readers.PLAIN_OR_NONE and type(class_weight) in readers.PLAIN_OR_NONE
+    are_numbers = type(ignore_index) is int and type(label_smoothing) is type(z_loss) is float
+    if are_tensors and are_numbers and (softcap is None or type(softcap) is float) and type(memory) is str:
+        if reduction in REDUCTIONS:
+            options = REDUCTIONS[reduction], ignore_index, label_smoothing, z_loss, softcap, memory
+            return operator(input, weight, target, bias, class_weight, *options)
     tensors = {"input": input, "weight": weight, "target": target, "bias": bias, "class_weight": class_weight}
     options = {"ignore_index": ignore_index, "reduction": reduction, "label_smoothing": label_smoothing}
     read = readers.read(

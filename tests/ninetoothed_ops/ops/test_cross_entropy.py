@@ -41,7 +41,7 @@ def assert_near(found, expected, dtype):
         assert (own.double() - exact.double()).norm() <= TOLERANCES[dtype] * exact.double().norm().clamp(min=1e-9)
 
 
-@pytest.mark.parametrize("size", (None, 20000))
+@pytest.mark.parametrize("size", (None, 6000))
 @pytest.mark.parametrize("memory", ("block", "least"))
 @pytest.mark.parametrize("dtype", [each for each in TOLERANCES if each is not torch.float64 or EXACT is each])
 def test_blocks(dtype, memory, size, monkeypatch):
@@ -49,7 +49,7 @@ def test_blocks(dtype, memory, size, monkeypatch):
     if size:
         for name, value in (("BLOCK", size), ("LEAST_BLOCK", size), ("ALIGNMENT", 8)):
             monkeypatch.setattr(blocks_of_logits, name, value)
-    input, weight, target, bias = operands(dtype)
+    input, weight, target, bias = operands(dtype, rows=(3, 20 if size else 7))
     class_weight = torch.rand(307, device=DEVICE, dtype=torch.promote_types(dtype, torch.float32))
     for options in (
         {},
@@ -97,6 +97,23 @@ def test_no_more_than_a_block_of_logits(dtype, memory, monkeypatch):
     rows = [128, 128, 44]
     assert [shape for shape in products if shape[1] == 307] == [(length, 307) for length in rows if in_forward]
     assert given.count(weight.nbytes) == (memory == "block" and dtype is torch.bfloat16)
+
+
+def test_blocks_that_save_nothing_are_not_cut(monkeypatch):
+    """A weight of 64 columns, which two blocks add up, takes as much again as is saved of the logits; one of 16 not."""
+    monkeypatch.setattr(blocks_of_logits, "BLOCK", 128 * 384 * 2)
+    for depth, count in ((64, 1), (16, 2)):
+        lengths, multiply = [], blocks_of_logits.multiply
+
+        def noted(lhs, rhs, output, bias=None, lengths=lengths, multiply=multiply):
+            lengths.append(len(output))
+            multiply(lhs, rhs, output, bias)
+
+        monkeypatch.setattr(blocks_of_logits, "multiply", noted)
+        input, weight, target, _ = operands(torch.bfloat16, rows=(4, 50), depth=depth)
+        linear_cross_entropy(input, weight, target)
+        monkeypatch.setattr(blocks_of_logits, "multiply", multiply)
+        assert lengths[::2][:count] == ([200] if count == 1 else [128, 72]) and lengths[0] == lengths[1]
 
 
 @pytest.mark.parametrize("dtype", (torch.bfloat16, torch.float16))
