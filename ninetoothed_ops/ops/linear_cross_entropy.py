@@ -302,8 +302,8 @@ def linear_cross_entropy(
     are_numbers = type(ignore_index) is int and type(label_smoothing) is type(z_loss) is float
     if are_tensors and are_numbers and (softcap is None or type(softcap) is float) and type(memory) is str:
         if reduction in REDUCTIONS:
-            options = REDUCTIONS[reduction], ignore_index, label_smoothing, z_loss, softcap, memory
-            return operator(input, weight, target, bias, class_weight, *options)
+            rest = REDUCTIONS[reduction], ignore_index, label_smoothing, z_loss, softcap, memory
+            return operator(input, weight, target, bias, class_weight, *rest)
     tensors = {"input": input, "weight": weight, "target": target, "bias": bias, "class_weight": class_weight}
     options = {"ignore_index": ignore_index, "reduction": reduction, "label_smoothing": label_smoothing}
     read = readers.read(
