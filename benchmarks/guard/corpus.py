@@ -48,7 +48,12 @@ Program = Call | Attempt
 
 # -- kernels that are shipped --
 
-_LESS = {"rope": (1, 1, 32, 128), "rope_into_cache": (2, 1, 8, 4, 128, 4096), "conv2d": (1, 64, 56, 56, 64)}
+_LESS = {
+    "images": (1, 8, 4, 49),
+    "rope": (1, 1, 32, 128),
+    "rope_into_cache": (2, 1, 8, 4, 128, 4096),
+    "conv2d": (1, 64, 56, 56, 64),
+}
 SIZES: dict[str, dict[str, Any]] = {
     # One token of a model of 8 billion parameters; some tokens of it.
     "decoding": {

@@ -46,9 +46,11 @@ def allocate_of_seed(input, seed, p):
 
 
 def launch_of_seed(output, input, seed, p):
+    given = seed, p, 1 / (1 - p) if p < 1 else 0.0
     if is_contiguous(input) and is_contiguous(output):
-        input, output = input.view(-1), output.view(-1)
-    kernels.make(output.ndim)(input, seed, p, 1 / (1 - p) if p < 1 else 0.0, output)
+        kernels.make_of_vectors()(input.view(-1), *given, output.view(-1))
+    else:
+        kernels.make(output.ndim)(input, *given, output)
 
 
 def backward_of_seed(ctx, grad):

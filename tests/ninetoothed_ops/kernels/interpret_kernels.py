@@ -93,6 +93,7 @@ REFERENCES |= {
     ).sum((2, 3)),
     "channel_norm_backward": lambda grad, x, *others: slope_of(grad, x, *others),
     "dropout": lambda x, seed, rate, scale: x * scale * kept(x, seed, rate),
+    "dropout_of_rows": lambda x, seed, rate, scale: x * scale * kept(x, seed, rate),
     "embedding": lambda ids, table: table[ids.long()],
     "embedding_backward": lambda order, starts, ends, grad, _: torch.stack(
         [grad[order[a:b].long()].sum(0) / max(b - a, 1) for a, b in zip(starts.long().tolist(), ends.long().tolist())]

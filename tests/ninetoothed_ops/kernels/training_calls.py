@@ -19,7 +19,7 @@ from ninetoothed_ops.kernels.cross_entropy import chunk_of
 from ninetoothed_ops.ops import channels
 
 NAMES = ("channel_moments", "channel_norm", "dropout", "embedding", "jsd", "kl_div", "kl_div_of_rows")
-NAMES += ("moments_of_parts",)
+NAMES += ("moments_of_parts", "dropout_of_rows")
 GRADIENTS = ("channel_norm_backward", "channel_sums", "channel_totals", "channel_vectors", "embedding_backward")
 GRADIENTS += ("jsd_backward", "kl_div_backward", "swiglu_backward_with_output")
 
@@ -34,7 +34,9 @@ def call(name, make, sizes):
     match name:
         case "dropout":
             n = sizes["vector"]
-            return dropout.make(1), (make(n), torch.tensor(5), 0.25, 1 / 0.75, make(n))
+            return dropout.make_of_vectors(), (make(n), torch.tensor(5), 0.25, 1 / 0.75, make(n))
+        case "dropout_of_rows":
+            return dropout.make(2), (make(rows, columns), torch.tensor(5), 0.25, 1 / 0.75, make(rows, columns))
         case "swiglu_backward_with_output":
             tensors = tuple(make(sizes["vector"]) for _ in range(6))
             return gated.make_backward_with_output("silu", 1), tensors

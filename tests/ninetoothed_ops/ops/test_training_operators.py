@@ -162,6 +162,16 @@ def test_dropout_is_a_function_of_seed_and_place(dtype):
         assert torch.equal(grad != 0, found != 0)
 
 
+def test_neighbours_are_dropped_apart():
+    """Each of the four numbers of a draw is of one element, and no draw is another's."""
+    seed, ones = torch.tensor(3, device=DEVICE), torch.ones(1 << 16, device=DEVICE)
+    kept = (torch.ops.ninetoothed.dropout_of_seed(ones, seed, 0.5) != 0).double().view(-1, 4)
+    together = kept.T @ kept / len(kept)
+    assert ((kept.mean(0) - 0.5).abs() < 0.02).all() and ((together - 0.25)[together < 0.4].abs() < 0.02).all()
+    assert (together > 0.4).sum() == 4 and len(kept.view(-1, 32).unique(dim=0)) == len(kept) / 8
+    assert ((kept[1:] * kept[:-1]).mean(0) - 0.25).abs().max() < 0.02
+
+
 def test_dropout_draws_from_the_generator():
     x, shares = torch.ones(40000, device=DEVICE), []
     for p in (0.1, 0.5):
