@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy
 import torch
 
 from ninetoothed.definition import KernelDefinition, KernelParameter
@@ -84,16 +85,17 @@ class JaggedParts:
             return self.longest or 0
         known = private.known_longest(self.nested)
         if known is None and not is_captured(self.offsets):
-            known = private.read_longest(self.nested, self._lengths)
+            lengths = self.offsets.diff() if self.lengths is None else self.lengths
+            known = private.read_longest(self.nested, lengths)
         return known
 
     def read_longest(self) -> int:
-        """Read the length of the longest entry from the offsets, whatever PyTorch knows of it."""
-        return int(self._lengths.max()) if len(self._lengths) else 0
+        """Read the length of the longest entry from offsets on the CPU, whatever PyTorch knows of it.
 
-    @property
-    def _lengths(self) -> torch.Tensor:
-        return self.offsets.diff() if self.lengths is None else self.lengths
+        NumPy reads them, unseen by what records PyTorch's operations.
+        """
+        lengths = numpy.diff(self.offsets.numpy()) if self.lengths is None else self.lengths.numpy()
+        return int(lengths.max(initial=0))
 
 
 def is_captured(tensor: torch.Tensor) -> bool:
@@ -182,7 +184,7 @@ def _longest(definition: KernelDefinition, parameter: KernelParameter, parts: Ja
             " from the GPU would spoil the capture"
         )
         raise problem(definition, parameter, what, remedy, ArgumentError)
-    most = longest if parts.offsets.is_cuda else parts.read_longest()
+    most = parts.read_longest() if parts.offsets.device.type == "cpu" else longest
     if most > longest:
         what = f"is given a nested tensor with an entry of {most}, whose `max_seqlen` says {longest}"
         raise problem(definition, parameter, what, "give the length of the longest entry, or leave it out", SizeError)

@@ -65,7 +65,7 @@ def jagged(results: int):
         operands = [batch.folded(i, each) for i, each in enumerate(args[:3])]
         rest = [batch.folded(7 + i, each) for i, each in enumerate(args[7 : 7 + results])]
         found = batch.operator(*operands, *of_entries, *rest, *options)
-        return tuple(_needed(batch, found, options[-1]) if results else map(batch.parted, found))
+        return tuple(_needed(batch, found, options[4]) if results else map(batch.parted, found))
 
     return rule
 

@@ -8,6 +8,7 @@ from ninetoothed import Tensor, block_size
 
 from .numeric import computed, widen
 from .online_softmax import decay, merged
+from .parameters import flags
 
 # Sums of exponentials are kept as logarithms of base 2, so that a weight takes one multiplication and one exponential.
 LOG2E = 1.4426950408889634
@@ -48,6 +49,12 @@ def absent():
 def cap_of(is_capped):
     """Make the parameter for a soft cap."""
     return Tensor(0, constexpr=True) if is_capped else absent()
+
+
+def window_of(is_windowed):
+    """Make the parameters for a window: its two bounds, and whether there is one."""
+    bounds = (Tensor(0), Tensor(0)) if is_windowed else (absent(), absent())
+    return *bounds, *flags(0, is_windowed)
 
 
 def inputs(query, key, value, mask):
@@ -136,6 +143,19 @@ def bounds(query, key, length, is_causal):
     return whole, stop
 
 
+def window_bounds(query, key, left, right):
+    """The first and the last of the blocks of keys that a block of queries sees within a window; the last is a stop."""
+    size, start = key.dtype.shape[0], ntl.min(query.offsets(-2))
+    stop = min(start + query.shape[0] + right, key.source.shape[-2])
+
+    return max(start - left, 0) // size, ntl.cdiv(stop, size)
+
+
+def within(columns, rows, left, right):
+    """Tell which keys rows see: from `left` before their own place to `right` after it."""
+    return (columns >= rows - left) & (columns <= rows + right)
+
+
 def capped(scores, dtype, scale, softcap):
     """tanh(scores * scale / softcap): capped scores, in units of `softcap`, for operands of `dtype`.
 
@@ -159,12 +179,13 @@ def scores_of(left, right, cap):
 
 
 def attend(
-    j, query, key, value, mask, scale, peak, total, accumulator, masking, is_causal, length, edge, drop=None, cap=None
-):
+    j, query, key, value, mask, scale, peak, total, accumulator, masking, is_causal, length, edge, drop=None, cap=None,
+    window=None,
+):  # fmt: skip
     """Take in block j; only at an `edge` may some of its keys lie beyond the last one or the diagonal.
 
     length: how many keys there are, where some of its own may be none. drop: what `kept` needs to drop weights. cap:
-    what `capped` needs to cap scores, whose unit is then `scale`.
+    what `capped` needs to cap scores, whose unit is then `scale`. window: what `within` needs to tell what rows see.
     """
     scores = scores_of(query, key[j], cap)
 
@@ -176,6 +197,10 @@ def attend(
 
     if edge and is_causal:
         visible = key[j].offsets(-2)[None, :] <= query.offsets(-2)[:, None]
+        scores = ntl.where(visible, scores, float("-inf"))
+
+    if window is not None:
+        visible = within(key[j].offsets(-2)[None, :], query.offsets(-2)[:, None], *window)
         scores = ntl.where(visible, scores, float("-inf"))
 
     if length is not None:
@@ -210,7 +235,9 @@ def with_sinks(peak, total, accumulator, sinks, scale, may_be_hidden):
     return new_peak, total, accumulator * factor[:, None]
 
 
-def attention(query, key, value, mask, scale, output, masking, is_causal, lengths, drop=None, cap=None, sinks=None):
+def attention(
+    query, key, value, mask, scale, output, masking, is_causal, lengths, drop=None, cap=None, sinks=None, window=None
+):
     """For each row its peak, the sum of its weights relative to that, and the sum of the values with these weights.
 
     The peak is of scores that are not scaled, unless a mask was added to them. See `attend`.
@@ -233,9 +260,17 @@ def attention(query, key, value, mask, scale, output, masking, is_causal, length
         return merged(part, other, factor, masking != NO_MASK)
 
     def take_in(j, peak, total, accumulator, length, edge):
-        attend(j, query, key, value, mask, scale, peak, total, accumulator, masking, is_causal, length, edge, drop, cap)
+        attend(
+            j, query, key, value, mask, scale, peak, total, accumulator, masking, is_causal, length, edge, drop, cap,
+            window,
+        )  # fmt: skip
 
-    if query.shape[0] <= FEW_ROWS:
+    if window is not None:
+        first, last = window_bounds(query, key, *window)
+
+        for j in range(first, last):
+            take_in(j, peak, total, accumulator, length, True)
+    elif query.shape[0] <= FEW_ROWS:
         for j in ntl.range(blocks_seen, merge=merge):
             take_in(j, peak, total, accumulator, length, True)
     else:

@@ -57,12 +57,12 @@ def through_cap(slopes, scores, cap):
     return slopes if cap is None else slopes * (1.0 - scores * scores)
 
 
-def parameters(query, key, value, mask, grad, vectors, results, count, is_capped):
+def parameters(query, key, value, mask, grad, vectors, results, count, is_capped, *options):
     """Make the parameters of a kernel of gradients: see `sdpa_with_lse.make`.
 
     vectors: lse, peak and delta. results: the gradients. count: how many flags there are. Where scores are not capped,
-    a call gives no softcap.
+    a call gives no softcap. options: more that come last.
     """
     capping = cap_of(is_capped), *flags(0, is_capped)
 
-    return *inputs(query, key, value, mask), grad, *vectors, *results, *flags(count), *capping
+    return *inputs(query, key, value, mask), grad, *vectors, *results, *flags(count), *capping, *options

@@ -22,6 +22,8 @@ from .attention import (
     row_numbers,
     scores_of,
     vectors,
+    window_of,
+    within,
 )
 from .attention_backward import dropped, parameters, through_cap, visible, weights_of
 from .numeric import computed
@@ -58,7 +60,7 @@ def arrangement(
 
 def application(
     query, key, value, mask, lengths, seed, scale, rate, grad, lse, peak, delta, key_grad, value_grad,
-    masking, is_causal, ragged, drops, softcap, is_capped,
+    masking, is_causal, ragged, drops, softcap, is_capped, left, right, is_windowed,
 ):  # fmt: skip
     cap, unit = ((scale, softcap), softcap) if is_capped else (None, scale)
     length = held(lengths, key) if ragged else None
@@ -73,27 +75,38 @@ def application(
         scores = scores_of(key, query[i], cap)
         weights = weights_of(scores, unit, ntl.trans(lse[i]), highest, masked, masking)
         weights = visible(weights, columns, query[i].offsets(-2)[None, :] if edge else None, length)
-        left, slopes = weights, ntl.dot(value, ntl.trans(grad[i]))
+
+        if is_windowed:
+            weights = ntl.where(within(columns, query[i].offsets(-2)[None, :], left, right), weights, 0.0)
+
+        shares, slopes = weights, ntl.dot(value, ntl.trans(grad[i]))
 
         if drops:
             is_kept = kept(row_numbers(query[i])[None, :], columns, seed, rate)
-            left, slopes = dropped(left, is_kept, rate), dropped(slopes, is_kept, rate)
+            shares, slopes = dropped(shares, is_kept, rate), dropped(slopes, is_kept, rate)
 
-        value_total += ntl.dot(ntl.cast(left, grad.dtype.dtype), grad[i])
+        value_total += ntl.dot(ntl.cast(shares, grad.dtype.dtype), grad[i])
         slopes = through_cap(weights * (slopes - ntl.trans(delta[i])), scores, cap)
         slopes = visible(slopes, columns, None, length)
         key_total += ntl.dot(ntl.cast(slopes, query.dtype.dtype), query[i])
 
     first, whole = edges(query, key, is_causal)
 
-    if is_causal:
-        for i in range(first, whole):
-            for head in range(query.shape[0]):
-                take_in((head, i), key_total, value_total, True)
+    if is_windowed:
+        first, last = seen_by(query, key, left, right)
 
-    for i in range(whole, query.shape[1]):
-        for head in range(query.shape[0]):
-            take_in((head, i), key_total, value_total, False)
+        for i in range(first, last):
+            for head in range(query.shape[0]):
+                take_in((head, i), key_total, value_total, False)
+    else:
+        if is_causal:
+            for i in range(first, whole):
+                for head in range(query.shape[0]):
+                    take_in((head, i), key_total, value_total, True)
+
+        for i in range(whole, query.shape[1]):
+            for head in range(query.shape[0]):
+                take_in((head, i), key_total, value_total, False)
 
     key_grad = key_total * scale
     value_grad = value_total
@@ -114,14 +127,22 @@ def edges(query, key, is_causal):
     return start // size, min(ntl.cdiv(start + key.shape[0] - 1, size), query.shape[1])
 
 
+def seen_by(query, key, left, right):
+    """The first and the last of the blocks of queries that see a block of keys within a window; the last is a stop."""
+    size, start = query.dtype.shape[0], ntl.min(key.offsets(-2))
+    stop = min(start + key.shape[0] + left, query.source.shape[-2])
+
+    return max(start - right, 0) // size, ntl.cdiv(stop, size)
+
+
 @functools.cache
-def make(is_capped=False, jagged_dim=None):
+def make(is_capped=False, jagged_dim=None, is_windowed=False):
     """The kernel, of the parameters of `application`: see `sdpa_with_lse.make`; `delta` is like `lse`."""
     key, value, *grads = matrices(4, jagged_dim=jagged_dim)
     # Beyond the last query all is 0, and adds nothing.
     query, grad = matrices(2, other=0.0, jagged_dim=jagged_dim)
     each_row = vectors(3, other=0.0, jagged_dim=jagged_dim)
     mask = Tensor(4, other=0.0, shape_options=(None, {"constexpr": True}, None, None))
-    tensors = parameters(query, key, value, mask, grad, each_row, grads, 4, is_capped)
+    tensors = parameters(query, key, value, mask, grad, each_row, grads, 4, is_capped, *window_of(is_windowed))
 
     return ninetoothed.make(arrangement, application, tensors, kernel_name="sdpa_backward_key_value")

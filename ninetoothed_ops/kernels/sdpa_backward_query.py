@@ -6,7 +6,7 @@ import ninetoothed
 import ninetoothed.language as ntl
 from ninetoothed import Tensor
 
-from .attention import NO_MASK, bounds, by_rows, held, matrices, rows, vectors
+from .attention import NO_MASK, bounds, by_rows, held, matrices, rows, vectors, window_bounds, window_of, within
 from .attention_backward import parameters, slopes_of, through_cap, visible
 from .numeric import computed
 
@@ -19,7 +19,7 @@ def arrangement(query, key, value, mask, lengths, seed, scale, rate, grad, lse, 
 
 def application(
     query, key, value, mask, lengths, seed, scale, rate, grad, lse, peak, delta, query_grad,
-    masking, is_causal, ragged, drops, softcap, is_capped,
+    masking, is_causal, ragged, drops, softcap, is_capped, left, right, is_windowed,
 ):  # fmt: skip
     cap, unit = ((scale, softcap), softcap) if is_capped else (None, scale)
     drop, length = (seed, rate) if drops else None, held(lengths, key) if ragged else None
@@ -37,22 +37,33 @@ def application(
             slopes = visible(slopes, columns[None, :], query.offsets(-2)[:, None] if is_causal else None, length)
             shown = visible(key[j], columns[:, None], None, length)
 
+        if is_windowed:
+            slopes = ntl.where(within(columns[None, :], query.offsets(-2)[:, None], left, right), slopes, 0.0)
+
         total += ntl.dot(ntl.cast(slopes, key.dtype.dtype), shown)
 
-    for j in range(whole):
-        take_in(j, total, False)
+    if is_windowed:
+        first, last = window_bounds(query, key, left, right)
 
-    for j in range(whole, ntl.cdiv(stop, key.dtype.shape[0])):
-        take_in(j, total, True)
+        for j in range(first, last):
+            take_in(j, total, True)
+    else:
+        for j in range(whole):
+            take_in(j, total, False)
+
+        for j in range(whole, ntl.cdiv(stop, key.dtype.shape[0])):
+            take_in(j, total, True)
 
     query_grad = total * scale
 
 
 @functools.cache
-def make(is_capped=False, jagged_dim=None):
+def make(is_capped=False, jagged_dim=None, is_windowed=False):
     """The kernel, of the parameters of `application`: see `sdpa_with_lse.make`; `delta` is like `lse`."""
     query, key, value, grad, query_grad = matrices(5, jagged_dim=jagged_dim)
     each_row = vectors(3, jagged_dim=jagged_dim)
-    tensors = parameters(query, key, value, Tensor(4), grad, each_row, (query_grad,), 4, is_capped)
+    tensors = parameters(
+        query, key, value, Tensor(4), grad, each_row, (query_grad,), 4, is_capped, *window_of(is_windowed)
+    )
 
     return ninetoothed.make(arrangement, application, tensors, kernel_name="sdpa_backward_query")

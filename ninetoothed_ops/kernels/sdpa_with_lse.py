@@ -25,27 +25,29 @@ from .attention import (
     numbers,
     rows,
     vectors,
+    window_of,
 )
 from .parameters import flags
 
 
 def arrangement(query, key, value, mask, lengths, seed, scale, rate, output, lse, peak, *options):
-    *others, softcap, sinks, is_capped, has_sinks = options
-    tiled = by_rows(query, key, value, mask, lengths)
+    *others, sinks, is_capped, has_sinks, left, right, is_windowed = options
+    tiled, last = by_rows(query, key, value, mask, lengths), (is_capped, has_sinks, left, right, is_windowed)
     sinks = numbers(sinks) if sinks.ndim else sinks
 
-    return *tiled, seed, scale, rate, rows(output), rows(lse), rows(peak), *others, softcap, sinks, is_capped, has_sinks
+    return *tiled, seed, scale, rate, rows(output), rows(lse), rows(peak), *others, sinks, *last
 
 
 def application(
     query, key, value, mask, lengths, seed, scale, rate, output, lse, peak,
-    masking, is_causal, is_eager, ragged, drops, softcap, sinks, is_capped, has_sinks,
+    masking, is_causal, is_eager, ragged, drops, softcap, sinks, is_capped, has_sinks, left, right, is_windowed,
 ):  # fmt: skip
     held, drop = lengths if ragged else None, (seed, rate) if drops else None
     cap, unit = ((scale, softcap), softcap) if is_capped else (None, scale)
     sink = sinks if has_sinks else None
+    window = (left, right) if is_windowed else None
     highest, total, accumulator = attention(
-        query, key, value, mask, unit, output, masking, is_causal, held, drop, cap, sink
+        query, key, value, mask, unit, output, masking, is_causal, held, drop, cap, sink, window
     )
     divisor = total if is_eager else ntl.where(total == 0.0, 1.0, total)
 
@@ -63,17 +65,19 @@ def application(
 
 
 @functools.cache
-def make(is_capped=False, has_sinks=False, jagged_dim=None):
+def make(is_capped=False, has_sinks=False, jagged_dim=None, is_windowed=False):
     """The kernel, of the parameters of `application`; those of its gradients have the first of them, too.
 
     (batch, heads, length, D); the heads of key and value are equal in number to the query's, or divide it. `mask`:
     (batch, heads, queries, keys), of any strides. `lengths`: (batch,), the number of keys of each batch entry, read
     where `ragged`. `seed`: an integer; `rate`: the part of the weights that is dropped, where it `drops` any. `lse` and
     `peak`, which is written where a mask is added: (batch, heads, queries, 1). `softcap` and `sinks` are parameters
-    where they are asked for, as in `sdpa.make`. `jagged_dim` is that of all but the mask.
+    where they are asked for, as in `sdpa.make`. `jagged_dim` is that of all but the mask. `left` and `right`: how many
+    keys before and after its own place a row sees, where there is a window.
     """
     query, key, value, output = matrices(4, jagged_dim=jagged_dim)
     options = cap_of(is_capped), Tensor(4) if has_sinks else absent(), *flags(0, is_capped, has_sinks)
+    options = *options, *window_of(is_windowed)
     tensors = *inputs(query, key, value, Tensor(4)), output, *vectors(2, jagged_dim=jagged_dim), *flags(5), *options
 
     return ninetoothed.make(arrangement, application, tensors, kernel_name="sdpa_with_lse")

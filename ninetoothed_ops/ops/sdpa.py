@@ -9,11 +9,12 @@ no value.
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch.nn import functional
 
-from ninetoothed.errors import ArgumentError
+from ninetoothed.errors import ArgumentError, UnsupportedError
 from ninetoothed.runtime import private
 
 from ..kernels import sdpa as kernels
@@ -237,6 +238,17 @@ operator = of_file(
 )
 
 
+def _checked_window(window_size: tuple[int, int]) -> tuple[int, int]:
+    """Return the two bounds of a window, where that is what was given."""
+    bounds = tuple(window_size) if isinstance(window_size, tuple | list) else ()
+    if len(bounds) != 2 or any(type(each) is not int or each < -1 for each in bounds):
+        raise ArgumentError(
+            f"ninetoothed::sdpa takes a window_size of two integers, from -1 on, but got {window_size!r}; give how "
+            "many keys before and after its own place a row sees, and -1 for all of them"
+        )
+    return bounds[0], bounds[1]
+
+
 @readers.by_annotations()
 def sdpa(
     query: torch.Tensor,
@@ -251,6 +263,7 @@ def sdpa(
     lengths: torch.Tensor | None = None,
     sinks: torch.Tensor | None = None,
     softcap: float | None = None,
+    window_size: tuple[int, int] | None = None,
 ) -> torch.Tensor:
     """`softmax(query @ key^T * scale + mask) @ value`, for (..., heads, length, D) and any number of dimensions before.
 
@@ -267,7 +280,9 @@ def sdpa(
     a head, which has no value: weights of the others add up to less than 1.
 
     Nested tensors of layout `torch.jagged`, (batch, heads, jagged, D), attend within each entry, by the same kernels;
-    those with a mask or dropout are PyTorch's own.
+    those with a mask or dropout are PyTorch's own. `window_size=(left, right)`, as of PyTorch's `varlen_attn`, lets a
+    row see the keys from `left` before its own place to `right` after it, -1 for all of them; blocks outside are not
+    read.
 
     The arguments and errors are otherwise those of `torch.nn.functional.scaled_dot_product_attention`.
     """
@@ -275,12 +290,18 @@ def sdpa(
     are_tensors = type(query) in plain and type(key) in plain and type(value) in plain
     is_mask = type(attn_mask) in readers.PLAIN_OR_NONE
     are_given = lengths is not None or sinks is not None or softcap is not None
+    if window_size is not None and (are_given or not private.is_jagged(query) or torch.compiler.is_compiling()):
+        raise UnsupportedError(
+            "ninetoothed::sdpa takes a window_size of nested tensors alone, outside of graphs, and without lengths, "
+            "sinks and softcap; give a boolean mask"
+        )
     are_numbers = type(dropout_p) is float and (scale is None or type(scale) is float)
     if not (are_tensors and is_mask and are_numbers and type(is_causal) is type(enable_gqa) is bool):
         args = query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa
         if not are_given and private.is_jagged(query):
             compute = operator if torch.compiler.is_compiling() else sdpa_nested.sdpa
-            return compute(*args[:6], scale=scale, enable_gqa=enable_gqa)
+            options: Any = {} if window_size is None else {"window_size": _checked_window(window_size)}
+            return compute(*args[:6], scale=scale, enable_gqa=enable_gqa, **options)
         is_drawn = dropout_p != 0 and is_dtensor(query)  # Of each part, PyTorch draws other numbers.
         if not are_given and (is_drawn or readers.are_overridden(query, key, value, attn_mask)):
             return functional.scaled_dot_product_attention(*args[:6], scale=scale, enable_gqa=enable_gqa)

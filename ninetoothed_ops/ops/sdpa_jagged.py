@@ -3,7 +3,8 @@
 The kernels are those of `sdpa_with_lse` and `sdpa_backward`, made for jagged tensors (batch, heads, jagged, D). Values
 are (heads, all rows, D), entry b the `lengths[b]` rows from `offsets[b]` on, or those up to the next entry without
 `lengths`. Keys and values have entries of their own unless `key_offsets` is None, and heads that are as many as the
-queries', or divide them. `longest`, `key_longest`: how many rows the longest entry has.
+queries', or divide them. `longest`, `key_longest`: how many rows the longest entry has. `left`, `right`: how many keys
+before and after its own place a row sees; -1 for all of them.
 """
 
 from __future__ import annotations
@@ -74,7 +75,8 @@ def _check(query, key, value, *offsets: torch.Tensor | None) -> None:
 
 
 def allocate(
-    query, key, value, offsets, lengths, key_offsets, key_lengths, longest, key_longest, is_causal, scale
+    query, key, value, offsets, lengths, key_offsets, key_lengths, longest, key_longest, is_causal, scale,
+    left=-1, right=-1,
 ):  # fmt: skip
     _check(query, key, value, offsets, lengths, key_offsets, key_lengths)
     dtype = torch.float64 if query.dtype is torch.float64 else torch.float32
@@ -84,17 +86,29 @@ def allocate(
 
 
 def launch(
-    outputs, query, key, value, offsets, lengths, key_offsets, key_lengths, longest, key_longest, is_causal, scale
+    outputs, query, key, value, offsets, lengths, key_offsets, key_lengths, longest, key_longest, is_causal, scale,
+    left=-1, right=-1,
 ):  # fmt: skip
     rows, columns = _entries(offsets, lengths, key_offsets, key_lengths, longest, key_longest)
     rows.clear(*outputs)
     cut, kept, sums = rows.cut(query, *outputs)
-    shared = (0, scale, 0.0, kept, sums, sums, NO_MASK, is_causal, False, False, False)
-    kernels.make(jagged_dim=ROWS)(cut, *columns.cut(key, value), *_not_read(query, rows, columns), *shared)
+    is_causal, window = _window(is_causal, left, right, longest, key_longest)
+    shared = (0, scale, 0.0, kept, sums, sums, NO_MASK, is_causal, False, False, False, *window)
+    kernel = kernels.make(jagged_dim=ROWS, is_windowed=bool(window))
+    kernel(cut, *columns.cut(key, value), *_not_read(query, rows, columns), *shared)
+
+
+def _window(is_causal: bool, left: int, right: int, longest: int, key_longest: int) -> tuple[bool, tuple[int, ...]]:
+    """Return whether kernels compare with the diagonal, and what they take for a window, of which that is a bound."""
+    if left < 0 and right < 0:
+        return is_causal, ()
+    left = longest if left < 0 else min(left, longest)
+    right = 0 if is_causal else key_longest if right < 0 else min(right, key_longest)
+    return False, (left, right)
 
 
 def setup_context(ctx, inputs, output):
-    *tensors, ctx.longest, ctx.key_longest, ctx.is_causal, ctx.scale = inputs
+    *tensors, ctx.longest, ctx.key_longest, ctx.is_causal, ctx.scale, ctx.left, ctx.right = inputs
     ctx.mark_non_differentiable(output[1])
     ctx.save_for_backward(*tensors, *output)
 
@@ -102,15 +116,15 @@ def setup_context(ctx, inputs, output):
 def backward(ctx, grad, _):
     *tensors, output, lse = ctx.saved_tensors
     needed = ctx.needs_input_grad[:3]
-    options = ctx.longest, ctx.key_longest, ctx.is_causal, ctx.scale, list(needed)
+    options = ctx.longest, ctx.key_longest, ctx.is_causal, ctx.scale, list(needed), ctx.left, ctx.right
     found = gradient(*tensors, grad, output.detach(), lse, *options)
 
-    return *(each if is_needed else None for each, is_needed in zip(found, needed)), *(None,) * 8
+    return *(each if is_needed else None for each, is_needed in zip(found, needed)), *(None,) * 10
 
 
 def allocate_gradient(
     query, key, value, offsets, lengths, key_offsets, key_lengths, grad, output, lse,
-    longest, key_longest, is_causal, scale, needed,
+    longest, key_longest, is_causal, scale, needed, left=-1, right=-1,
 ):  # fmt: skip
     both = needed[1] or needed[2]
     pairs = (query, needed[0]), (key, both), (value, both)
@@ -121,7 +135,7 @@ def allocate_gradient(
 
 def launch_gradient(
     grads, query, key, value, offsets, lengths, key_offsets, key_lengths, grad, output, lse,
-    longest, key_longest, is_causal, scale, needed,
+    longest, key_longest, is_causal, scale, needed, left=-1, right=-1,
 ):  # fmt: skip
     rows, columns = _entries(offsets, lengths, key_offsets, key_lengths, longest, key_longest)
     delta = torch.empty_like(lse)
@@ -129,21 +143,24 @@ def launch_gradient(
     # Row by row, wherever entries end: what lies between them is not read again.
     sdpa_backward_delta.make()(*(each.unsqueeze(0) for each in (grad, output, delta)))
     by_column = columns.cut(key, value, *grads[1:])
+    is_causal, window = _window(is_causal, left, right, longest, key_longest)
+    made = {"jagged_dim": ROWS, "is_windowed": bool(window)}
     shared, options = (0, scale, 0.0, by_row[1], by_row[3], by_row[3], by_row[4]), (NO_MASK, is_causal, False, False)
+    options = *options, *window
 
     def given(by_columns: bool) -> tuple:
         return by_row[0], *by_column[:2], *_not_read(query, rows, columns, by_columns), *shared
 
     if needed[0]:
         rows.clear(grads[0])
-        sdpa_backward_query.make(jagged_dim=ROWS)(*given(False), by_row[5], *options)
+        sdpa_backward_query.make(**made)(*given(False), by_row[5], *options)
     if needed[1] or needed[2]:
         columns.clear(*grads[1:])
-        sdpa_backward_key_value.make(jagged_dim=ROWS)(*given(True), *by_column[2:], *options)
+        sdpa_backward_key_value.make(**made)(*given(True), *by_column[2:], *options)
 
 
 def setup_context_gradient(ctx, inputs, output):
-    *tensors, _, _, _, _, ctx.is_causal, ctx.scale, ctx.needed = inputs
+    *tensors, _, _, _, _, ctx.is_causal, ctx.scale, ctx.needed, ctx.left, ctx.right = inputs
     ctx.save_for_backward(*tensors)
     ctx.set_materialize_grads(False)
 
@@ -156,6 +173,10 @@ def backward_gradient(ctx, *grads):
     columns = places_of(*((offsets, lengths) if key_offsets is None else (key_offsets, key_lengths)), key.shape[1])
     seen = (rows.entry[:, None] == columns.entry) & rows.is_inside[:, None] & columns.is_inside
     seen = seen & (rows.position[:, None] >= columns.position) if ctx.is_causal else seen
+    if ctx.left >= 0:
+        seen = seen & (rows.position[:, None] - columns.position <= ctx.left)
+    if ctx.right >= 0:
+        seen = seen & (columns.position - rows.position[:, None] <= ctx.right)
     group = query.shape[0] // key.shape[0]
 
     def attention(query, key, value):
@@ -169,11 +190,11 @@ def backward_gradient(ctx, *grads):
 
     given = tuple(each for each in grads if each is not None)
     if not given:
-        return (None,) * 15
+        return (None,) * 17
     with without_autocast(grad.device.type):
         to_query, to_key, to_value, to_grad = torch.func.vjp(gradients, query, key, value, grad)[1](given)
 
-    return to_query, to_key, to_value, *(None,) * 4, to_grad, *(None,) * 7
+    return to_query, to_key, to_value, *(None,) * 4, to_grad, *(None,) * 9
 
 
 def _not_read(
@@ -189,12 +210,13 @@ def _not_read(
 _TENSORS = (
     "Tensor query, Tensor key, Tensor value, Tensor offsets, Tensor? lengths, Tensor? key_offsets, Tensor? key_lengths"
 )
+_WINDOW = "SymInt left=-1, SymInt right=-1"
 _OPTIONS = "SymInt longest, SymInt key_longest, bool is_causal, float scale"
 operator = of_file(
-    f"sdpa_jagged({_TENSORS}, {_OPTIONS}) -> (Tensor, Tensor)", globals(), autocast=torch.get_autocast_dtype
+    f"sdpa_jagged({_TENSORS}, {_OPTIONS}, {_WINDOW}) -> (Tensor, Tensor)", globals(), autocast=torch.get_autocast_dtype
 )
 gradient = of_file(
-    f"sdpa_jagged_backward({_TENSORS}, Tensor grad, Tensor output, Tensor lse, {_OPTIONS}, bool[3] needed) "
+    f"sdpa_jagged_backward({_TENSORS}, Tensor grad, Tensor output, Tensor lse, {_OPTIONS}, bool[3] needed, {_WINDOW}) "
     "-> (Tensor, Tensor, Tensor)",
     globals(),
     "_gradient",

@@ -33,10 +33,11 @@ def sdpa(
     enable_gqa: bool = False,
     safe: bool = True,
     softcap: float | None = None,
+    window_size: tuple[int, int] | None = None,
 ) -> torch.Tensor:
     """Compute `softmax(query @ key^T * scale) @ value` of each entry, nested as `query` is.
 
-    PyTorch's function computes what the kernels do not: masks, dropout, other ranks.
+    PyTorch's function computes what the kernels do not: masks, dropout, other ranks. It has no window.
     """
     if not (lengths is sinks is softcap is None):
         raise UnsupportedError(
@@ -48,7 +49,12 @@ def sdpa(
             parts = [JaggedParts.of(each) for each in (query, key, value)]
         if _are_offered(parts, enable_gqa):
             scale = parts[0].values.shape[-1] ** -0.5 if scale is None else scale
-            return _computed(query, key, value, is_causal, scale, parts[0].is_traced)
+            return _computed(query, key, value, _Options(is_causal, scale, *(window_size or ())), parts[0].is_traced)
+    if window_size is not None:
+        raise UnsupportedError(
+            "ninetoothed::sdpa takes a window_size where its kernels compute all: nested tensors (batch, heads, "
+            "jagged, D) of one type, keys and values of the same offsets, and neither a mask nor dropout"
+        )
     return functional.scaled_dot_product_attention(
         query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa
     )
@@ -74,12 +80,22 @@ def _are_offered(parts: list[JaggedParts], enable_gqa: bool) -> bool:
     return is_batch and (heads == groups or (enable_gqa and heads % groups == 0))
 
 
-def _computed(query: Any, key: Any, value: Any, is_causal: bool, scale: float, is_traced: bool) -> Any:
+@dataclass(frozen=True)
+class _Options:
+    """The numbers that attention takes."""
+
+    is_causal: bool
+    scale: float
+    left: int = -1
+    right: int = -1
+
+
+def _computed(query: Any, key: Any, value: Any, options: _Options, is_traced: bool) -> Any:
     """Compute attention in the way that takes the least time where it is called."""
-    if torch.is_grad_enabled() and scale >= sdpa_with_lse.LOWEST_SCALE and not is_traced:
-        return _Attention.apply(query, key, value, is_causal, scale)
+    if torch.is_grad_enabled() and options.scale >= sdpa_with_lse.LOWEST_SCALE and not is_traced:
+        return _Attention.apply(query, key, value, options)
     parts = [JaggedParts.of(each) for each in (query, key, value)]
-    return _attend(parts[0], parts[1], parts[2], is_causal, scale)
+    return _attend(parts[0], parts[1], parts[2], options)
 
 
 @dataclass(frozen=True)
@@ -87,23 +103,23 @@ class _Entries:
     """The arguments of `sdpa_jagged` and of its gradient beside values."""
 
     entries: tuple[torch.Tensor | None, ...]
-    options: tuple[Any, ...]
+    longest: tuple[int, int]
 
     @classmethod
-    def of(cls, query: JaggedParts, key: JaggedParts, is_causal: bool, scale: float) -> _Entries:
+    def of(cls, query: JaggedParts, key: JaggedParts) -> _Entries:
         longest = longest_of("sdpa", query)
         is_self = query.shares_entries(key)
         others = (None, None) if is_self else (key.offsets, key.lengths)
-        options = longest, longest if is_self else longest_of("sdpa", key), is_causal, scale
-        return cls((query.offsets, query.lengths, *others), options)
+        return cls((query.offsets, query.lengths, *others), (longest, longest if is_self else longest_of("sdpa", key)))
 
 
-def _attend(query: JaggedParts, key: JaggedParts, value: JaggedParts, is_causal: bool, scale: float) -> Any:
+def _attend(query: JaggedParts, key: JaggedParts, value: JaggedParts, options: _Options) -> Any:
     """Compute by operators alone, which autograd records, and which graphs are traced of."""
-    given, rows = _Entries.of(query, key, is_causal, scale), query.values
+    given, rows, scale = _Entries.of(query, key), query.values, options.scale
     if scale < sdpa_with_lse.LOWEST_SCALE:
         rows, scale = sdpa_with_lse.scaled_above(rows, scale)
-    output, _ = sdpa_jagged.operator(rows, key.values, value.values, *given.entries, *given.options[:3], scale)
+    numbers = *given.longest, options.is_causal, scale, options.left, options.right
+    output, _ = sdpa_jagged.operator(rows, key.values, value.values, *given.entries, *numbers)
 
     return query.nest(output)
 
@@ -112,12 +128,13 @@ class _Attention(torch.autograd.Function):
     """Record attention from nested tensor to nested tensor: views of their values, recorded, take 100 microseconds."""
 
     @staticmethod
-    def forward(ctx, query, key, value, is_causal, scale):
+    def forward(ctx, query, key, value, options):
         parts = [JaggedParts.of(each) for each in (query, key, value)]
-        ctx.given = _Entries.of(parts[0], parts[1], is_causal, scale)
-        ctx.parts = [(each.without_values(), each.values.dtype) for each in parts]
+        given = _Entries.of(parts[0], parts[1])
+        ctx.entries, ctx.numbers = given.entries, (*given.longest, options.is_causal, options.scale)
+        ctx.parts, ctx.window = [(each.without_values(), each.values.dtype) for each in parts], options
         values = [_cast(each.values) for each in parts]
-        output, lse = sdpa_jagged.operator(*values, *ctx.given.entries, *ctx.given.options)
+        output, lse = sdpa_jagged.operator(*values, *ctx.entries, *ctx.numbers, options.left, options.right)
         ctx.save_for_backward(*values, output, lse)
 
         return parts[0].nest(output)
@@ -128,11 +145,12 @@ class _Attention(torch.autograd.Function):
         *values, output, lse = ctx.saved_tensors
         needed = list(ctx.needs_input_grad[:3])
         kept = private.values_of(grad), output, lse
-        found = sdpa_jagged.gradient(*values, *ctx.given.entries, *kept, *ctx.given.options, needed)
+        last = *ctx.numbers, needed, ctx.window.left, ctx.window.right
+        found = sdpa_jagged.gradient(*values, *ctx.entries, *kept, *last)
         parts = zip(ctx.parts, found, needed)
         grads = (part.nest(each.to(dtype)) if is_needed else None for (part, dtype), each, is_needed in parts)
 
-        return *grads, None, None
+        return *grads, None
 
 
 def _cast(values: torch.Tensor) -> torch.Tensor:

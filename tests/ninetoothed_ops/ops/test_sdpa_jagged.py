@@ -31,7 +31,7 @@ def nested(lengths, heads, width, offsets, gap=0, dtype=torch.float32):
     return values, torch.nested.nested_tensor_from_jagged(values, offsets, sizes).transpose(1, 2)
 
 
-def expected(tensors, lengths, starts, is_causal, scale):
+def expected(tensors, lengths, starts, is_causal, scale, window=(-1, -1)):
     """Attention entry by entry: its results, and leaves of float64 that have their gradients."""
     leaves, found = [each.detach().double().nan_to_num().requires_grad_() for each in tensors], []
     for b, (rows, columns) in enumerate(zip(*lengths)):
@@ -47,7 +47,10 @@ def expected(tensors, lengths, starts, is_causal, scale):
         scores = query @ key.transpose(1, 2) * scale
         if is_causal:
             scores = scores.masked_fill(~torch.ones_like(scores, dtype=torch.bool).tril(), float("-inf"))
-        found.append(scores.softmax(-1) @ value)
+        distance = torch.arange(rows, device=DEVICE)[:, None] - torch.arange(columns, device=DEVICE)
+        left, right = (10**6 if bound < 0 else bound for bound in window)
+        scores = scores.masked_fill((distance > left) | (distance < -right), float("-inf"))
+        found.append(scores.softmax(-1).nan_to_num() @ value)
     return leaves, found
 
 
@@ -78,6 +81,39 @@ def test_attention_of_entries(lengths, is_causal, gap):
     wanted = torch.autograd.grad(sum((a * b).sum() for a, b in zip(found, weights)), leaves)
     for each, want in zip(got, wanted):
         torch.testing.assert_close(each.double(), want, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("window", ((5, 0), (0, 3), (40, 20), (-1, 7), (9, -1)))
+@pytest.mark.parametrize("lengths", (SELF, CROSS), ids=("self", "cross"))
+@pytest.mark.parametrize("is_causal", (False, True))
+def test_windows_within_entries(lengths, is_causal, window):
+    torch.manual_seed(0)
+    rows, columns = lengths[0], lengths[1] or lengths[0]
+    starts = [offsets_of(rows)]
+    starts.append(starts[0] if lengths[1] is None else offsets_of(columns))
+    q, query = nested(rows, 4, 16, starts[0])
+    k, key = nested(columns, 2, 16, starts[1])
+    v, value = nested(columns, 2, 16, starts[1])
+    output = sdpa(query, key, value, is_causal=is_causal, scale=0.3, enable_gqa=True, window_size=window)
+    leaves, found = expected((q, k, v), (rows, columns), [each.tolist() for each in starts], is_causal, 0.3, window)
+    wanted = torch.cat(found, 1)
+    torch.testing.assert_close(output.values().double(), wanted, rtol=1e-4, atol=1e-5)
+    weight = torch.randn_like(wanted)
+    got = torch.autograd.grad(output.values(), (q, k, v), weight.float())
+    for each, want in zip(got, torch.autograd.grad(wanted, leaves, weight)):
+        torch.testing.assert_close(each.double(), want, rtol=1e-4, atol=1e-5)
+
+
+def test_windows_that_are_none_are_refused():
+    _, query = nested((3, 9), 2, 16, offsets_of((3, 9)))
+    for window in ((1,), (1.5, 0), (-2, 0), 5):
+        with pytest.raises(ArgumentError, match="two integers, from -1 on, but got"):
+            sdpa(query, query, query, window_size=window)
+    dense = torch.randn(1, 2, 9, 16, device=DEVICE)
+    with pytest.raises(UnsupportedError, match="window_size of nested tensors alone"):
+        sdpa(dense, dense, dense, window_size=(3, 0))
+    with pytest.raises(UnsupportedError, match="neither a mask nor dropout"):
+        sdpa(query, query, query, dropout_p=0.5, window_size=(3, 0))
 
 
 def test_what_is_not_offered_is_pytorchs(monkeypatch):
