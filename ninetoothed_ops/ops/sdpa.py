@@ -302,7 +302,7 @@ def sdpa(
             compute = operator if torch.compiler.is_compiling() else sdpa_nested.sdpa
             options: Any = {} if window_size is None else {"window_size": _checked_window(window_size)}
             return compute(*args[:6], scale=scale, enable_gqa=enable_gqa, **options)
-        is_drawn = dropout_p != 0 and is_dtensor(query)  # Of each part, PyTorch draws other numbers.
+        is_drawn = is_dtensor(query) and dropout_p != 0  # Of each part, PyTorch draws other numbers.
         if not are_given and (is_drawn or readers.are_overridden(query, key, value, attn_mask)):
             return functional.scaled_dot_product_attention(*args[:6], scale=scale, enable_gqa=enable_gqa)
         read = readers.read("sdpa", functional.scaled_dot_product_attention, *args)
