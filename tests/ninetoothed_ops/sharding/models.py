@@ -75,23 +75,32 @@ def swapped(model, join):
     return model
 
 
+# How a model is sharded, whether it is joined, and whether it is swapped first.
+WAYS = [
+    (in_parallel, False, True),
+    (in_parallel, True, True),
+    (in_parallel, True, False),
+    (by_plan, True, True),
+    (by_plan, False, False),
+    (fully_sharded, True, True),
+    (fully_sharded, False, False),
+]
+
+
 def check_models(mesh):
     model = llama()
     expected, gradients, _ = outcome(copy.deepcopy(model))
-    for spread in (in_parallel, by_plan, fully_sharded):
-        for join in (False, True):
-            for is_first in (True, False):
-                label = f"{spread.__name__}, {join=}, {is_first=}"
-                own = copy.deepcopy(model)
-                own = spread(swapped(own, join), mesh) if is_first else swapped(spread(own, mesh), join)
-                loss, found, operators = outcome(own)
-                assert error(loss, expected) < 1e-5, f"{label}: {loss} and {expected}"
-                for name, each in gradients.items():
-                    assert error(found[name], each) < 1e-4, f"{label}: {name}"
-                # A swap behind transformers' hooks leaves the forwards that these hold.
-                assert {"ninetoothed::sdpa_with_lse", "ninetoothed::rms_norm"} <= operators, label
-                if is_first or spread is not by_plan:
-                    assert operators & {"ninetoothed::linear", "ninetoothed::joint_linear"}, label
+    for spread, join, is_first in WAYS:
+        label, own = f"{spread.__name__}, {join=}, {is_first=}", copy.deepcopy(model)
+        own = spread(swapped(own, join), mesh) if is_first else swapped(spread(own, mesh), join)
+        loss, found, operators = outcome(own)
+        assert error(loss, expected) < 1e-5, f"{label}: {loss} and {expected}"
+        for name, each in gradients.items():
+            assert error(found[name], each) < 1e-4, f"{label}: {name}"
+        assert {"ninetoothed::sdpa_with_lse", "ninetoothed::rms_norm"} <= operators, label
+        # A swap behind transformers' hooks leaves the forwards that these hold.
+        if is_first or spread is not by_plan:
+            assert operators & {"ninetoothed::linear", "ninetoothed::joint_linear"}, label
 
 
 def check_compiled(mesh):

@@ -72,8 +72,12 @@ CASES = {
     "conv2d": (ops.conv2d, functional.conv2d, [(2, 4, 5, 5), (6, 4, 3, 3), (6,)], {"padding": 1}),
     "kl_div-none": (ops.kl_div, functional.kl_div, [(6, 4), (6, 4)], {"reduction": "none", "log_target": True}),
 }
-# Where PyTorch computes by several operators, the placements of tensors: the numbers of dimensions, "r" for replicated.
+# Where PyTorch computes by several operators, or another case has all placements, those of the tensors: the numbers of
+# dimensions, "r" for replicated.
 PLACED = {
+    "add-alpha": "rr 00",
+    "addmm-again": "rrr r0r r11 rr1",
+    "linear-unbiased": "rr 0r r0 11",
     "rms_norm": "rr 0r 1r",
     "layer_norm": "rrr 0rr 1rr 2rr",
     "embedding": "rr 1r r0 r1 10",
