@@ -35,7 +35,7 @@ class Expr(Canonical):
     def __eq__(self, other: object) -> bool:
         if isinstance(other, int):
             return self.is_constant and self.constant == other
-        return isinstance(other, Expr) and self.text == other.text
+        return self is other or (isinstance(other, Expr) and self.text == other.text)
 
     def __hash__(self) -> int:
         return hash(self.constant) if self.is_constant else self._hash  # as equal ints hash
@@ -195,7 +195,12 @@ ExprLike = Operand | str | HasExpr
 
 
 def const(n: SupportsIndex) -> Expr:
-    return Expr((((), int(n)),) if n else ())
+    return _const(int(n))
+
+
+@lru_cache(maxsize=1024)
+def _const(n: int) -> Expr:
+    return Expr((((), n),) if n else ())
 
 
 @lru_cache(maxsize=1024)

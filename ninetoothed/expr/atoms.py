@@ -42,7 +42,7 @@ class Canonical:
 
 class _Atom(Canonical):
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, type(self)) and self.text == other.text
+        return self is other or (isinstance(other, type(self)) and self.text == other.text)
 
     __hash__ = Canonical.__hash__
 

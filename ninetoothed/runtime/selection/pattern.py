@@ -104,12 +104,12 @@ class AttentionPattern(Pattern):
 
 def pattern_of(definition: KernelDefinition, specialisation: Specialisation) -> Pattern:
     """Return the pattern of a kernel in a class of calls."""
-    work, program = _work_of(definition), sketch_of(definition, specialisation)
+    work, program = work_of(definition), sketch_of(definition, specialisation)
     return work if program is None else _classified(work, definition, program, specialisation)
 
 
 @functools.lru_cache(maxsize=8)
-def _work_of(definition: KernelDefinition) -> Pattern:
+def work_of(definition: KernelDefinition) -> Pattern:
     """Return what the arrangement of a kernel tells of its work."""
     used = [(i, p) for i, p in enumerate(definition.given) if p.touched and p.source.ndim and not p.source.constexpr]
     blocks = frozenset(definition.symbols)

@@ -11,7 +11,7 @@ from ninetoothed.arrangement.sizes import plain_name
 from ninetoothed.arrangement.symbol import Symbol
 from ninetoothed.definition import KernelDefinition
 from ninetoothed.expr.sizes import evaluate, power_above
-from ninetoothed.runtime.selection.pattern import LoadedTile, Pattern, pattern_of
+from ninetoothed.runtime.selection.pattern import LoadedTile, Pattern, pattern_of, work_of
 from ninetoothed.runtime.sizes import within
 from ninetoothed.schedule import Schedule
 from ninetoothed.specialisation import Specialisation
@@ -38,8 +38,13 @@ class TuningProblem:
     sizes: Mapping[str, int]
 
     @cached_property
+    def work(self) -> Pattern:
+        """What the arrangement alone tells of the kernel."""
+        return work_of(self.definition)
+
+    @cached_property
     def pattern(self) -> Pattern:
-        """The pattern of the kernel."""
+        """The pattern of the kernel, for which the application is sketched."""
         return pattern_of(self.definition, self.specialisation)
 
     @cached_property
@@ -51,13 +56,13 @@ class TuningProblem:
 
     def extent(self, name: str) -> int:
         """Count the elements that a block size cuts into blocks."""
-        e = self.pattern.extents.get(name)
+        e = self.work.extents.get(name)
         return evaluate(e, self.values) if e is not None else 1024
 
     def programs(self, blocks: Mapping[str, int]) -> int:
         """Count the programs, one a tile, that some block sizes make."""
         values = {**self.values, **blocks}
-        return math.prod(max(evaluate(extent, values), 1) for extent in self.pattern.grid)
+        return math.prod(max(evaluate(extent, values), 1) for extent in self.work.grid)
 
     def lanes(self, tile: LoadedTile, blocks: Mapping[str, int]) -> int:
         """Count the lanes of a tile: its elements, each dimension rounded up to a power of two."""

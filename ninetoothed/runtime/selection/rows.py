@@ -180,9 +180,9 @@ def on_cpu(problem: TuningProblem) -> Schedule:
     blocks = {}
     for name, symbol in problem.definition.meta_symbols.items():
         extent = problem.extent(name)
-        least = 2 if name in problem.pattern.loops or len(problem.definition.meta_symbols) > 1 else 1
+        least = 2 if name in problem.work.loops or len(problem.definition.meta_symbols) > 1 else 1
         blocks[name] = within(symbol, power_below(max(extent // least, 1)))
-    while max((problem.lanes(tile, blocks) for tile in problem.pattern.tiles), default=1) > MOST_LANES:
+    while max((problem.lanes(tile, blocks) for tile in problem.work.tiles), default=1) > MOST_LANES:
         halves = {name: problem.block(name, block // 2) for name, block in blocks.items()}
         smaller = [name for name, half in halves.items() if half < blocks[name]]
         if not smaller:
