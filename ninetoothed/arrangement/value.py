@@ -115,6 +115,7 @@ class Arrangement:
 
 def mapped(function: Callable[..., Any], *values: Any) -> Any:
     """Apply a function to values, item by item where all are tuples of one length."""
-    if all(isinstance(value, tuple) and len(value) == len(values[0]) for value in values):
+    first = values[0]
+    if isinstance(first, tuple) and all(isinstance(value, tuple) and len(value) == len(first) for value in values[1:]):
         return tuple(mapped(function, *items) for items in zip(*values, strict=True))
     return function(*values)

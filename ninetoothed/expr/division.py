@@ -1,6 +1,7 @@
 """The canonical forms of `//` and `%`: multiples of the divisor leave, common factors cancel, quotients nest."""
 
 import math
+from functools import lru_cache
 
 from ninetoothed.expr.algebra import Expr, build, const, of_atom
 from ninetoothed.expr.atoms import FloorDiv, Mod, Monomial, common_factor, without
@@ -50,6 +51,7 @@ def _scale_down(e: Expr, g: int) -> Expr:
     return Expr(tuple((monomial, c // g) for monomial, c in e.terms))
 
 
+@lru_cache(maxsize=4096)
 def floordiv(a: Expr, b: Expr) -> Expr:
     """Build `a // b`, rounded down as in Python; a symbolic `b` is at least 1."""
     if b.is_constant:
@@ -76,6 +78,7 @@ def floordiv(a: Expr, b: Expr) -> Expr:
     return quotient + of_atom(FloorDiv(r, b))
 
 
+@lru_cache(maxsize=4096)
 def mod(a: Expr, b: Expr) -> Expr:
     """Build `a % b`, with the sign of `b` as in Python; a symbolic `b` is at least 1."""
     if b.is_constant:
