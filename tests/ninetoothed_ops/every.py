@@ -14,8 +14,9 @@ _ASIDE = {"backward_missing"}
 
 
 def names() -> set[str]:
-    """The operators of `torch.ops.ninetoothed`."""
-    return set(torch.ops.ninetoothed) - _ASIDE
+    """The operators of `torch.ops.ninetoothed`, those that nobody has asked for yet too."""
+    everything = (name.partition(".")[0].split("::") for name in torch._C._dispatch_get_all_op_names())
+    return {name for namespace, name in everything if namespace == "ninetoothed"} - _ASIDE
 
 
 def overload(name: str):
@@ -69,7 +70,7 @@ def run_batched(sample: Sample, args, in_dims) -> list[torch.Tensor]:
     return list(torch.vmap(lambda *args: tuple(run(sample, args)), tuple(in_dims), randomness="different")(*args))
 
 
-def _roots(dtype):
+def _calls(dtype):
     """Calls of the operators that users know, with every tensor that they take, and of others that these lead to."""
     generator = torch.Generator().manual_seed(0)
 
@@ -119,12 +120,13 @@ def _roots(dtype):
     yield "swiglu", (r(2, 3), r(2, 3))
 
 
-def _others(known, dtype):
-    """The first sample of each operator that has none above, with every tensor that it takes."""
-    for name in OPERATORS:
-        if name not in known:
-            first = next(iter(sampled(name, dtype).values()))
-            yield name, first.args, first.kwargs
+def roots(dtype=EXACT):
+    """The calls above, and the first sample of each operator that has none there, with every tensor that it takes."""
+    known = list(_calls(dtype))
+    yield from known
+    for name in sorted(set(OPERATORS) - {name for name, *_ in known}):
+        first = next(iter(sampled(name, dtype).values()))
+        yield name, first.args, first.kwargs
 
 
 class _Keep(TorchDispatchMode):
@@ -143,23 +145,22 @@ class _Keep(TorchDispatchMode):
 
 
 @functools.cache
-def samples(dtype=EXACT) -> dict[str, Sample]:
-    """A call of each operator, as it comes to be called: by users, in a backward, or in that of a backward."""
+def samples() -> dict[str, Sample]:
+    """A call of each operator, as it comes to be called: by users, in a backward, or in that of a backward.
+
+    It takes seconds. Tests take their parameters from `names` and ask in the test, so that nothing is computed to
+    collect them.
+    """
     # Dropout that drops all has no gradient, which is what would lead to the operator that draws it again.
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        return _samples(dtype)
+        return kept(roots())
 
 
-def _samples(dtype) -> dict[str, Sample]:
-    roots = list(_roots(dtype))
-    return kept((*roots, *_others({name for name, *_ in roots}, dtype)))
-
-
-def kept(roots) -> dict[str, Sample]:
+def kept(calls) -> dict[str, Sample]:
     """The first call of each operator that calls `(name, args, *kwargs)` and their gradients lead to."""
     keep = _Keep()
-    for name, args, *kwargs in roots:
+    for name, args, *kwargs in calls:
         sample = Sample(name, name, args, *kwargs)
         with keep, torch.no_grad():
             run(sample)
@@ -169,9 +170,9 @@ def kept(roots) -> dict[str, Sample]:
             leaves.append(tensor.detach().clone().requires_grad_())
             return leaves[-1]
 
-        recorded = [mapped(value, leaf) for value in args]
+        args = [mapped(value, leaf) for value in sample.args]
         with keep:
-            total = sum(each.square().sum() for each in run(sample, recorded))
+            total = sum(each.square().sum() for each in run(sample, args))
             grads = torch.autograd.grad(total, leaves, create_graph=True, allow_unused=True)
             total = sum(each.square().sum() for each in grads if each is not None and each.requires_grad)
             if total:

@@ -15,8 +15,6 @@ from tests.conftest import DEVICE
 from tests.ninetoothed_ops import every
 from tests.ninetoothed_ops.recorder import Recorder
 
-SAMPLES = every.samples()
-
 
 def scaled(name, backward, **options):
     """The operator (scale * (a + factor * b), product of a and b), with a backward."""
@@ -243,15 +241,16 @@ def test_computed_by_others_where_it_is_recorded(backend):
 
 
 @pytest.mark.parametrize("context", (contextlib.nullcontext, Recorder))
-@pytest.mark.parametrize("name", sorted(SAMPLES))
+@pytest.mark.parametrize("name", sorted(every.names()))
 def test_results_are_let_go(name, context):
     """At once, and not when Python next looks for cycles: the graph that a result keeps does not keep the result."""
     # What a mode sees is recorded as a call of any arguments, not as a plain one.
-    args = every.mapped(SAMPLES[name].args, lambda x: x.detach().clone().requires_grad_())
+    sample = every.samples()[name]
+    args = every.mapped(sample.args, lambda x: x.detach().clone().requires_grad_())
     gc.disable()
     try:
         with context():
-            results = [weakref.ref(each) for each in every.run(SAMPLES[name], args)]
+            results = [weakref.ref(each) for each in every.run(sample, args)]
         assert not [each for each in results if each() is not None]
     finally:
         gc.enable()
