@@ -8,6 +8,7 @@ from torch import nn
 
 from ninetoothed.runtime.private import has_global_hook, has_transforms, may_have_tangents, runs_forward_alone
 
+from ..autocast import is_enabled
 from ..ops.add_rms_norm import operator as add_rms_norm
 from ..ops.rms_norm import gradients, operator as rms_norm
 from .overrides import are_overridden, are_recorded
@@ -96,7 +97,7 @@ def _is_plain_and_recorded(norm: nn.Module, input: torch.Tensor) -> bool:
     if weight is None or has_global_hook() or has_transforms() or may_have_tangents() or are_overridden(input, weight):
         return False
     # Autocast may give a norm another type than its input's.
-    is_cast = torch.is_autocast_enabled(input.device.type)
+    is_cast = is_enabled(input.device.type)
     return are_alike(input, input, weight) and are_recorded(input) and not is_cast
 
 
