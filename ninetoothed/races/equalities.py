@@ -37,16 +37,16 @@ class Equalities:
         self.is_impossible = False
 
     def learn(self, pairs: Iterable[Pair]) -> None:
-        """Add equalities, and what follows."""
+        """Add equalities, and what follows, unless they contradict each other: then all follows."""
         for pair in pairs:
             self._add(*pair)
-        for _ in range(_PASSES):
+        for _ in range(0 if self.is_impossible else _PASSES):
             before = len(self._pairs), len(self._same)
             for pair in tuple(self._pairs):
                 self._take_apart(*pair)
             self._join()
             self._same.update(var(name) for name, keys in self._loaded.items() if all(map(self.holds, keys)))
-            if before == (len(self._pairs), len(self._same)):
+            if self.is_impossible or before == (len(self._pairs), len(self._same)):
                 break
 
     def holds(self, e: Expr) -> bool:
@@ -67,7 +67,7 @@ class Equalities:
         return all(self._is_same(part, depth) for part in atom.operands)
 
     def _add(self, a: Expr, b: Expr) -> None:
-        if (a, b) not in self._pairs:
+        if (a, b) not in self._pairs and not self.is_impossible:
             self._pairs[a, b] = None
             self._same.update((a,) if a == b else ())
             self._take_apart(a, b)
@@ -82,8 +82,9 @@ class Equalities:
             rests = [build({m: c for m, c in terms.items() if m not in common}) for terms in (own, other)]
             self._add(rests[0], rests[1])
             return
-        if self._are_apart(a, b):
+        if self.is_impossible or self._are_apart(a, b):
             self.is_impossible = True
+            return
         if not a.variables & self._names and not b.variables & self._names:
             return
         if all(c < 0 for e in (a, b) for m, c in e.terms if Expr(((m, c),)).variables & self._names):

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from ninetoothed import ir
+from ninetoothed.arrangement.guards import Guard
 from ninetoothed.expr import Expr, Facts, bounds, var
 from ninetoothed.races.enumeration import Clash, enumerate_sites
 from ninetoothed.races.equalities import Equalities, variables
@@ -36,6 +37,7 @@ class Question:
     space: Space
     facts: Facts
     _answers: dict[tuple[int | None, ...], RaceVerdict | None] = field(default_factory=dict)
+    _inside: dict[tuple[tuple[Guard, ...], Facts], Facts] = field(default_factory=dict)
 
     @cached_property
     def sizes(self) -> tuple[str, ...]:
@@ -103,7 +105,7 @@ class Question:
         own = (first,) if first is second else (first, second)
         facts = self.space.facts(self.facts, own)
         names = frozenset((*self.space.axes, *self.space.ranges, *first.rounds, *second.rounds))
-        sides = [inside(site, facts) for site in (first, second)]
+        sides = [self._reached(site, facts) for site in (first, second)]
         known = Equalities(sides[0], sides[1], names, self.space.loaded)
         known.learn(variables(self._final(first, second)))
         if first.place == second.place:
@@ -114,6 +116,13 @@ class Question:
         pinned = _pinned(first, sides[0])
         known.learn((e, e) for e, number in _pinned(second, sides[1]).items() if pinned.get(e) == number)
         return known
+
+    def _reached(self, site: Site, facts: Facts) -> Facts:
+        """Assume that a site is reached, by facts that remember what was proved for other pairs."""
+        key = site.guards, facts
+        if key not in self._inside:
+            self._inside[key] = inside(site, facts)
+        return self._inside[key]
 
     def _final(self, first: Site, second: Site) -> Iterator[str]:
         """Yield the rounds that do not matter to a store, of which only the last counts."""
