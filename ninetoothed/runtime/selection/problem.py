@@ -39,7 +39,7 @@ class TuningProblem:
 
     @cached_property
     def work(self) -> Pattern:
-        """What the arrangement alone tells of the kernel."""
+        """The part of the pattern that the arrangement alone tells."""
         return work_of(self.definition)
 
     @cached_property
