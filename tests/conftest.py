@@ -5,6 +5,7 @@ import importlib.util
 import os
 import pathlib
 import shutil
+import sys
 import tempfile
 
 import pytest
@@ -139,6 +140,14 @@ def pytest_xdist_make_scheduler(config, log):
 def seeded():
     """Draw the same numbers in each run, whatever runs before: a test that fails fails again."""
     torch.manual_seed(0)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def compiled_anew():
+    """Let Dynamo forget what other files have compiled: of one function, as `torch.func.grad`'s, it compiles a few."""
+    dynamo = sys.modules.get("torch._dynamo")
+    if dynamo is not None:
+        dynamo.reset()
 
 
 @pytest.fixture
