@@ -169,8 +169,9 @@ def batch_norm(
     output, mean, variance = training_operator(input, weight, bias, eps)
     if running_mean is not None and running_var is not None and input.numel() > 0:
         count = input.numel() // max(input.shape[1], 1)
-        with torch.no_grad():
-            running_mean.lerp_(mean.to(running_mean.dtype), momentum)
-            running_var.lerp_((variance * (count / max(count - 1, 1))).to(running_var.dtype), momentum)
+        # Not under `no_grad`, of which `torch.export` makes a graph without results, and refuses that.
+        mean, variance = mean.detach(), variance.detach() * (count / max(count - 1, 1))
+        running_mean.detach().lerp_(mean.to(running_mean.dtype), momentum)
+        running_var.detach().lerp_(variance.to(running_var.dtype), momentum)
 
     return output

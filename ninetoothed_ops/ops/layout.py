@@ -87,7 +87,7 @@ def surely(condition: bool | torch.SymBool) -> bool:
 
 def same_shape(shape, other) -> bool:
     """Tell whether shapes are equal; false where sizes that depend on data leave it open."""
-    return len(shape) == len(other) and (shape is other or _same(shape, other))
+    return len(shape) == len(other) and _same(shape, other)
 
 
 def _same(sizes, others) -> bool:

@@ -112,6 +112,30 @@ def test_an_export(model, strict, sizes):
     check(saved(program, torch.export.save, torch.export.load).module(), *sizes)
 
 
+WAYS = [(strict, dynamic) for strict in (False, True) for dynamic in (False, True)]
+# Each operator in one way, in turn; that which writes its statistics in each.
+EXPORTS = [(name, *WAYS[i % 4]) for i, name in enumerate(CALLS)] + [("batch_norm", *way) for way in WAYS]
+
+
+@pytest.mark.parametrize("name, strict, dynamic", EXPORTS)
+def test_an_export_of_every_operator(name, strict, dynamic):
+    call = CALLS[name]
+
+    class Module(nn.Module):
+        def forward(self, *tensors):
+            return call.own(*tensors)
+
+    given, expected = ([each.to(DEVICE, copy=True) for each in call.tensors] for _ in range(2))
+    axes = (tuple(dict.fromkeys(range(each.ndim), torch.export.Dim.AUTO) for each in given),) if dynamic else None
+    copies = tuple(each.clone() for each in given)
+    program = torch.export.export(Module(), copies, dynamic_shapes=axes, strict=strict)
+    torch.manual_seed(0)
+    found = saved(program, torch.export.save, torch.export.load).module()(*given)
+    torch.manual_seed(0)
+    torch.testing.assert_close(found, call.own(*expected))
+    torch.testing.assert_close(given, expected)
+
+
 @pytest.mark.filterwarnings("ignore")
 def test_onnx_refuses_by_name(model):
     with pytest.raises(Exception, match="ninetoothed::linear"):
