@@ -53,6 +53,7 @@ class Specialisation:
     shared_grid: whether all parameters have the same outermost shape, dimension by dimension, so that one set of
         program indices serves all.
     spread: whether a GPU can count the programs along its own axes: not too many along any but the last.
+    in_place: whether tensors of the call may be the same memory: two of them begin at one address.
     dot_precision: "high" where products of float32 may be of tf32, else "highest".
     """
 
@@ -62,6 +63,7 @@ class Specialisation:
     bounds: tuple[tuple[str, int], ...] = ()
     shared_grid: bool = True
     spread: bool = True
+    in_place: bool = True
     dot_precision: str = "highest"
 
     @property

@@ -222,7 +222,8 @@ class _Carrier:
         for of_first, of_second in ((first.sizes, second.sizes), (first.strides, second.strides)):
             names = zip(map(str, of_first), map(str, of_second), strict=True)
             values |= {other: values[own] for own, other in names if own in values}
-        return Separate(pair.output, pair.other, replace(pair, values=values).may_be_in_place)
+        is_in_place = not self.compiled.emitted.relies_on_apart and replace(pair, values=values).may_be_in_place
+        return Separate(pair.output, pair.other, is_in_place)
 
 
 def _is_size(formula: Formula) -> TypeGuard[str]:

@@ -63,6 +63,7 @@ def trace(
         requirements,
         tuple(context.free_names),
         footprints(context, body) if may_write(body) else None,
+        specialisation.in_place,
     )
     verify(program)
     oversights.warn(context)

@@ -55,6 +55,7 @@ class Program:
     requirements: assumptions about the sizes of a call, to be checked before it is launched.
     free_names: the names outside the application that were read: with other values it is another program.
     footprints: what it touches of memory (see `ninetoothed.races`); None where it writes nothing.
+    in_place: whether two parameters may be the same memory.
     """
 
     name: str
@@ -66,6 +67,7 @@ class Program:
     requirements: tuple[Requirement, ...] = ()
     free_names: tuple[FreeName, ...] = ()
     footprints: Any = field(default=None, compare=False, repr=False)
+    in_place: bool = True
 
     def parameter(self, name: str) -> Parameter:
         """Return the parameter of a name."""

@@ -10,7 +10,7 @@ A fast path compares addresses alone: of its shapes and strides, the distances a
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -116,6 +116,12 @@ def near(args: Sequence[Any], separate: tuple[Pair, ...]) -> Iterator[tuple[Pair
             distance = output.data_ptr() - other.data_ptr()
             if reached[0] < distance < reached[1]:
                 yield pair, distance
+
+
+def begin_alike(values: Iterable[Any]) -> bool:
+    """Tell whether two tensors begin at one address, as those do that are the same memory."""
+    addresses = [value.data_ptr() for value in values if isinstance(value, torch.Tensor) and value.numel()]
+    return len(set(addresses)) < len(addresses)
 
 
 def reach(output: Any, other: Any) -> tuple[int, int] | None:

@@ -18,6 +18,7 @@ from typing import Any
 
 import torch
 
+from ninetoothed.runtime.aliasing import begin_alike
 from ninetoothed.runtime.arguments import ALIGNMENT
 from ninetoothed.runtime.fast_path import guarded
 from ninetoothed.runtime.launch_steps import FastPath, LaunchPlan
@@ -47,7 +48,7 @@ class CallCache:
     """Remember a plan or a mark for each call, for several threads at once.
 
     exact: the positions of arguments whose values count; None for all. For other numbers only the type counts, and for
-    integers the width.
+    integers the width. in_place: whether calls in which two tensors begin at one address are others.
 
     Three memories, each asked where the one before does not recognise the call:
     `recent`      at most RECENT fast paths, which callers try first: the inline cache
@@ -60,8 +61,9 @@ class CallCache:
     again later.
     """
 
-    def __init__(self, exact: tuple[int, ...] | None = None):
+    def __init__(self, exact: tuple[int, ...] | None = None, in_place: bool = False):
         self._exact = exact
+        self._in_place = in_place
         self._known: dict[tuple, LaunchPlan | Mark] = {}
         self._by_shapes: dict[tuple, tuple[FastPath, ...]] = {}
         self._tries = 0
@@ -87,7 +89,7 @@ class CallCache:
     def find(self, args: tuple, constants: tuple) -> LaunchPlan | Mark | None:
         """Look a call up by its signature: None if it is unknown, `UNHASHABLE` if it has none."""
         try:
-            known = self._known.get(signature(args, constants, self._exact))
+            known = self._known.get(self._key(args, constants))
         except (RuntimeError, TypeError):  # no memory, or nothing to hash
             return Mark.UNHASHABLE
         return None if isinstance(known, LaunchPlan) and not known.is_current else known
@@ -106,7 +108,7 @@ class CallCache:
 
     def keep(self, args: tuple, constants: tuple, found: LaunchPlan | Mark) -> None:
         """Remember what a call led to."""
-        key = signature(args, constants, self._exact)
+        key = self._key(args, constants)
         with self._lock:
             if len(self._known) >= CAPACITY:
                 self._known = dict(list(self._known.items())[CAPACITY // 2 :])
@@ -115,6 +117,9 @@ class CallCache:
                     if isinstance(known, LaunchPlan):
                         known.fast_paths = 0
             self._known[key] = found
+
+    def _key(self, args: tuple, constants: tuple) -> tuple:
+        return signature(args, constants, self._exact), self._in_place and begin_alike(args)
 
     def forget(self) -> None:
         """Forget all calls."""

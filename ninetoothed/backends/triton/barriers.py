@@ -13,8 +13,8 @@ from ninetoothed.expr import Expr, const
 from ninetoothed.ir.effects import stored
 from ninetoothed.passes.operations import are_apart
 
-# Stands for the access of a store in another round; None for that of one through pointers.
-SOMEWHERE = "somewhere"
+# Stands for the access of a store in another round, and of one through pointers, which may reach any parameter.
+SOMEWHERE, ANYWHERE = "somewhere", "anywhere"
 
 
 def access_key(access: ir.Access):
@@ -24,9 +24,13 @@ def access_key(access: ir.Access):
 
 
 def before_read(context: EmitContext, parameter: str, access: ir.Access | None = None) -> None:
-    """Put a barrier where a thread may read what another wrote: two parameters may be the same memory."""
-    if context.written:
+    """Put a barrier where a thread may read what another wrote; in place, to whatever parameter."""
+    reaches_any = access is None or any(place is ANYWHERE for _, place in context.written)
+    meets = context.program.in_place or any(reaches_any or name == parameter for name, _ in context.written)
+    if context.written and meets:
         barrier(context)
+    elif context.written:
+        context.relies_on_apart = True
     context.read |= {(parameter, _key(access))}
 
 
@@ -38,14 +42,15 @@ def before_write(context: EmitContext, parameter: str, access: ir.Access | None 
     )
     if meets or any(name == parameter and other != key for name, other in context.read):
         barrier(context)
-    context.written |= {(parameter, access)}
+    context.written |= {(parameter, access or ANYWHERE)}
 
 
 def before_rounds(context: EmitContext, loop: ir.Loop) -> None:
     """Note what earlier rounds of a loop store or read: a later round may touch the same memory."""
     inside = [inner for block in ir.blocks(loop) for inner in ir.walk(block)]
     changed = stored(inside)
-    context.written |= {(name, None) for name in changed}
+    by_tiles = {inner.access.parameter for inner in inside if isinstance(inner, ir.Store)}
+    context.written |= {(name, None if name in by_tiles else ANYWHERE) for name in changed}
     for inner in inside:
         match inner:
             case ir.Load(access=access) if access.parameter in changed:

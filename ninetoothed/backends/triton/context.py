@@ -94,7 +94,8 @@ class EmitContext:
     used: the kernel arguments that the text mentions, by their names in the program.
     tma_tiles: the accesses that go through descriptors. descriptors: the arguments for these, and a tile of each.
     combines: the names of the combining functions among `helpers`, by their texts under one name.
-    dialect: prints what is not printed as Triton.
+    dialect: prints what is not printed as Triton. relies_on_apart: whether the text would be another one where two
+    parameters are the same memory.
     """
 
     program: ir.Program
@@ -116,6 +117,7 @@ class EmitContext:
     # Parameters written, and read, since the last barrier: each with an access, or its key.
     written: frozenset[tuple[str, Any]] = frozenset()
     read: frozenset[tuple[str, Any]] = frozenset()
+    relies_on_apart: bool = False
 
     @cached_property
     def zeros(self) -> dict[str, int]:

@@ -47,7 +47,7 @@ class Emitted:
     Descriptors come first among the arguments. grid: the programs along each axis of a launch, as `Grid` has them.
     persistent: whether fewer programs than tiles will do. coarsening: how many programs of the original grid each
     computes. buffers: memory that the kernel takes beside what it is called with, by the names of arguments. dialect:
-    "triton" or "gluon".
+    "triton" or "gluon". relies_on_apart: whether no two parameters may be the same memory.
     """
 
     name: str
@@ -58,6 +58,7 @@ class Emitted:
     coarsening: int = 1
     buffers: tuple[Buffer, ...] = ()
     dialect: str = "triton"
+    relies_on_apart: bool = False
 
     @property
     def descriptors(self) -> tuple[KernelArgument, ...]:
@@ -100,7 +101,16 @@ def print_kernel(scheduled: ScheduledProgram, given: tuple[ir.Parameter, ...], t
     arguments = (*(descriptor_of(program, name, tile) for name, tile in context.descriptors.values()), *arguments)
     placed, source = scheduled.grid, _module(context, title, arguments)
     is_persistent = placed.tiles is not None
-    return Emitted(title, source, arguments, placed.launch, is_persistent, scheduled.coarsening, scheduled.buffers)
+    return Emitted(
+        title,
+        source,
+        arguments,
+        placed.launch,
+        is_persistent,
+        scheduled.coarsening,
+        scheduled.buffers,
+        relies_on_apart=context.relies_on_apart,
+    )
 
 
 def _module(context: EmitContext, title: str, arguments: tuple[KernelArgument, ...]) -> str:

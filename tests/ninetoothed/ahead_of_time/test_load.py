@@ -171,6 +171,29 @@ def test_in_place_where_that_was_proved_and_views_that_interleave(scaled_folder,
     assert len(record()) == 2
 
 
+def test_code_that_relies_on_memory_of_its_own_is_refused_in_place(tmp_path, record, monkeypatch):
+    def premake():
+        def arrangement(x, y, z):
+            return tuple(each.tile((256,)) for each in (x, y, z))
+
+        def application(x, y, z):
+            y = x + 1
+            z = x * 2  # reads x after the store to y
+
+        return arrangement, application, (ninetoothed.Tensor(1), ninetoothed.Tensor(1), ninetoothed.Tensor(1))
+
+    monkeypatch.setenv("NT_PARAMETERS", "")
+    x, y, z = vectors(4096, torch.float32)
+    ninetoothed.build(
+        premake, [((), {}, {})], kernel_name="both", output_dir=tmp_path, gpus=("h200",), calls=[(x, y, z)]
+    )
+    both = ninetoothed.load(tmp_path).both
+    both(x, y, z)
+    with pytest.raises(ArgumentError, match="shares memory with elements of `x`"):
+        both(x, x, z)
+    assert len(record()) == 1
+
+
 def test_other_sizes_get_the_nearest_variant_of_their_class(mm_folder, record, monkeypatch):
     monkeypatch.setenv("NT_PARAMETERS", "")
     ninetoothed.load(mm_folder).mm(*product(64, 128, 32768))

@@ -352,10 +352,32 @@ def test_a_load_waits_for_a_store_to_what_may_be_the_same_memory():
     def one(x, y, z):
         z = x + y
 
-    emitted = text(both, *(vector(512) for _ in range(3)), BLOCK_SIZE=128)
+    x, y, z = (vector(512) for _ in range(3))
+    emitted = text(both, x, x, z, BLOCK_SIZE=128)
     first, second = emitted.index("tl.store"), emitted.rindex("tl.load")
     assert first < emitted.index("tl.debug_barrier()") < second
-    assert "debug_barrier" not in text(one, *(vector(512) for _ in range(3)), BLOCK_SIZE=128)
+    assert "debug_barrier" not in text(both, x, y, z, BLOCK_SIZE=128)
+    assert "debug_barrier" not in text(one, x, y, x, BLOCK_SIZE=128)
+
+
+def test_rounds_of_a_loop_wait_for_each_other_in_place():
+    def arrangement(x, y):
+        return x.tile((128,)).tile((-1,)), y.tile((128,)).tile((-1,))
+
+    def steps(x, y):
+        total = ntl.zeros((128,), dtype=ntl.float32)
+        for i in range(x.shape[0]):
+            total += x[i]
+            y[i] = total
+
+    def steps_of_itself(x, y):
+        for i in range(1, x.shape[0]):
+            y[i] = y[i - 1] + x[i]
+
+    x, y = vector(512), vector(512)
+    assert "debug_barrier" not in text(steps, x, y, arrangement=arrangement)
+    assert "debug_barrier" in text(steps, x, x, arrangement=arrangement)
+    assert "debug_barrier" in text(steps_of_itself, x, y, arrangement=arrangement)
 
 
 def stores_in_turn(x, y):

@@ -10,6 +10,7 @@ import torch
 import ninetoothed
 import ninetoothed.language as ntl
 from ninetoothed import AliasingWarning, ArgumentError, Tensor
+from ninetoothed.runtime.dispatch import launcher_of
 from tests.conftest import DEVICE
 
 
@@ -252,3 +253,23 @@ def test_reading_before_the_store_is_silent(name):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         of_three(*SILENT[name])(m, m, out)
+
+
+def test_in_place_is_another_variant_whatever_came_before():
+    def both(x, y, z):
+        y = x + 1
+        z = x * 2
+
+    def arrangement(*tensors):
+        return tuple(tensor.tile((4,)) for tensor in tensors)
+
+    made = ninetoothed.make(arrangement, both, tuple(Tensor(1) for _ in range(3)))
+    for is_in_place in (False, False, True, True, False, True):
+        x = torch.arange(16.0, device=DEVICE)
+        y, z = (x[:] if is_in_place else torch.empty_like(x)), torch.empty_like(x)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", AliasingWarning)
+            made(x, y, z)
+        start = torch.arange(16.0, device=DEVICE)
+        assert torch.equal(y, start + 1) and torch.equal(z, 2 * (start + is_in_place))
+    assert [variant.program.in_place for variant in launcher_of(made).variants] == [False, True]

@@ -385,7 +385,6 @@ def rms_norm_weight_backward(
     grad_offsets = (pid * 4 + 1) * grad_size_1 + tl.arange(0, 4096)
     input_grad_offsets = pid * 4 * grad_size_1 + tl.arange(0, 4096)
     for i in range(3):
-        tl.debug_barrier()
         grad_1 = tl.load(grad_ptr + i * grad_size_1 + grad_offsets, mask=mask, other=0.0)
         input_1 = tl.load(input_ptr + i * grad_size_1 + grad_offsets, mask=mask, other=0.0)
         slope = grad.to(tl.float32)
