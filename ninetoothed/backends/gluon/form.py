@@ -45,8 +45,8 @@ NAMES = {
     f"{HOPPER}.mbarrier": ("MBarrierLayout", "arrive", "expect", "init", "wait"),
     TMA: ("store_wait",),
 }
-# Whether masks, and what else loops load beside operands, come into rings: this has not been timed.
-BRINGS_OTHERS = False
+# Whether there is a form for what has not run on a GPU yet: matrices beside operands, computed bounds, soft caps.
+HAS_UNTIMED = False
 # Bytes of shared memory beside tiles: barriers, and what the compiler keeps there between the warps of a task.
 RESERVED = 2048
 # Of the copies into shared memory, and out of it, one name each: the newest first.
@@ -104,6 +104,8 @@ def form_of(
     are_shared = not any(HALF in ir.integers(operation) for operation in ir.walk(copied) if operation not in looked_at)
     own = {each: tiles[each] for each in (*finder.rings, *finder.resident, *stored)}
     last = loops[-1]
+    if last.bindings and not HAS_UNTIMED:
+        return None
     form = Form(own, finder.rings, finder.resident, stored, copied, last.stop, last.bindings, looked_at)
     return form if stored and are_shared and _are_read_by_products(program, form, multiplied) else None
 
@@ -167,7 +169,7 @@ class _Finder:
         """Find rings for what loops load beside operands; None where there is no memory for one, or no descriptor."""
         found, known = set(), dict[tuple, Ring]()
         for load in self._looked_at():
-            if not BRINGS_OTHERS or load not in self.tiles or not _is_matrix(self.tiles[load]):
+            if not HAS_UNTIMED or load not in self.tiles or not _is_matrix(self.tiles[load]):
                 return None
             key = load.access.parameter, self.tiles[load].block
             if key not in known:

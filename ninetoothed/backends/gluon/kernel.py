@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from ninetoothed import ir
-from ninetoothed.backends.gluon import layouts
+from ninetoothed.backends.gluon import form as form_file, layouts
 from ninetoothed.backends.gluon.copies import CopyingWarp
 from ninetoothed.backends.gluon.form import HOPPER, NAMES, Form, form_of
 from ninetoothed.backends.gluon.products import ComputingWarps
@@ -49,7 +49,8 @@ def print_kernel(
 
     given: the parameters with the dimensions that they had before.
     """
-    program = _spelled(_touched(scheduled.program))
+    program = _touched(scheduled.program)
+    program = _spelled(program) if form_file.HAS_UNTIMED else program
     arguments, title = argument_names(program, given), syntax.identifier(program.name)
     names = NameTable((title, *arguments.values(), *_IMPORTED, layouts.NAME))
     half = names.fresh(HALF)

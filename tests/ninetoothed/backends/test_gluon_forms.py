@@ -65,7 +65,7 @@ def variant(form):
 
 @pytest.fixture(autouse=True)
 def _forced(monkeypatch):
-    monkeypatch.setattr(gluon_form, "BRINGS_OTHERS", True)
+    monkeypatch.setattr(gluon_form, "HAS_UNTIMED", True)
 
 
 @pytest.mark.parametrize("form", FORMS)
