@@ -45,7 +45,8 @@ NAMES = {
     f"{HOPPER}.mbarrier": ("MBarrierLayout", "arrive", "expect", "init", "wait"),
     TMA: ("store_wait",),
 }
-# Whether there is a form for what has not run on a GPU yet: matrices beside operands, computed bounds, soft caps.
+# Whether there is a form for what has not run on a GPU yet (matrices beside operands that are no halves, soft caps), or
+# takes longer than in Triton there (bounds that are computed, as those of a window).
 HAS_UNTIMED = False
 # Bytes of shared memory beside tiles: barriers, and what the compiler keeps there between the warps of a task.
 RESERVED = 2048
@@ -169,7 +170,7 @@ class _Finder:
         """Find rings for what loops load beside operands; None where there is no memory for one, or no descriptor."""
         found, known = set(), dict[tuple, Ring]()
         for load in self._looked_at():
-            if not HAS_UNTIMED or load not in self.tiles or not _is_matrix(self.tiles[load]):
+            if not (HAS_UNTIMED or _is_half(load)) or load not in self.tiles or not _is_matrix(self.tiles[load]):
                 return None
             key = load.access.parameter, self.tiles[load].block
             if key not in known:
@@ -191,6 +192,11 @@ class _Finder:
                 continue
             if sum(count > 1 for count in operation.access.type.lanes) > 1:
                 yield operation
+
+
+def _is_half(load: ir.Load) -> bool:
+    dtype = load.access.type.dtype
+    return dtype.is_floating and dtype.bits == 16
 
 
 def _is_matrix(tile: TmaTile) -> bool:

@@ -49,7 +49,6 @@ FORMS = {
     "boolean": lambda: masked(sdpa.make(), mask(torch.bool), sdpa.BOOLEAN_MASK),
     "added": lambda: masked(sdpa.make(), mask(), sdpa.ADDITIVE_MASK),
     "added f32": lambda: masked(sdpa.make(), mask(torch.float32), sdpa.ADDITIVE_MASK, False),
-    "added, wide": lambda: masked(sdpa.make(), mask(), sdpa.ADDITIVE_MASK, False, depth=256),
     "capped": lambda: masked(sdpa.make(is_capped=True), NONE, sdpa.NO_MASK, True, 30.0),
     "sinks": lambda: masked(sdpa.make(has_sinks=True), NONE, sdpa.NO_MASK, True, mask(keys=1)[:1]),
     "summed": lambda: summed(NONE, sdpa.NO_MASK),
@@ -73,6 +72,14 @@ def test_products_overlap(form):
     assert variant(form).selection.schedule.overlaps
     source = executable.emitted_for(variant(form)).source
     assert source.count("warpgroup_mma(") >= 4 and "mbarrier.wait(" in source
+
+
+@pytest.mark.parametrize("form", ("bias", "added", "window", "boolean", "added f32", "capped"))
+def test_what_was_timed_and_is_quicker_is_chosen(form, monkeypatch):
+    monkeypatch.setattr(gluon_form, "HAS_UNTIMED", False)
+    kernel, values = FORMS[form]()
+    found = dispatch.Launcher(kernel.definition).trace(values, {}, machine.H200)
+    assert found.selection.schedule.overlaps == (form in ("bias", "added"))
 
 
 @pytest.mark.parametrize("form, most_spilled", (("bias", 64), ("window", 32)))
