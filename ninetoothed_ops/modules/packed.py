@@ -3,8 +3,9 @@
     position_ids    0 1 2 0 1 0 1 2 3    they begin anew: transformers makes a mask of them, unless there is a cache
     cu_seq_lens_q   0 3 5 9              where each begins, and the end of the last; transformers' "sdpa" ignores it
 
-Both run on the kernels for jagged tensors, which neither read a mask nor compute what it hides. What they lack, such as
-dropout or a sliding window, is computed under a mask that keeps sequences apart, whatever the model's own says.
+Both run on the kernels for jagged tensors, which neither read a mask nor compute what it hides, a sliding window's
+either. What they lack, such as dropout, is computed under a mask that keeps sequences apart, whatever the model's own
+says.
 
 What is found out of a mask or of `cu_seq_lens_q` is read from the GPU once, and kept with that tensor: all layers of a
 forward are given the same.
@@ -35,7 +36,7 @@ TOLD = "cu_seq_lens_q"
 class Packed:
     """Sequences that lie one behind another: where each begins, with the end of the last.
 
-    longest, length: how many tokens the longest has, and all together.
+    longest, length: how many tokens the longest has, and all together. seen: how many a token sees at most.
     is_all: whether they say all that a mask beside them says, which need not be read.
     """
 
@@ -43,6 +44,7 @@ class Packed:
     longest: int
     is_all: bool
     length: int
+    seen: int
 
     def attend(
         self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, is_causal: bool, scale: float | None
@@ -50,7 +52,8 @@ class Packed:
         """Compute attention within each sequence, of (1, heads, length, D)."""
         scale = query.shape[-1] ** -0.5 if scale is None else scale
         entries = self.offsets, None, None, None, self.longest, self.longest
-        return sdpa_jagged(query[0], key[0], value[0], *entries, is_causal, scale)[0].unsqueeze(0)
+        before = self.seen - 1 if self.seen < self.longest else -1
+        return sdpa_jagged(query[0], key[0], value[0], *entries, is_causal, scale, before)[0].unsqueeze(0)
 
     def apart(self, mask: torch.Tensor | None, length: int, is_causal: bool) -> torch.Tensor:
         """Return a mask that keeps sequences apart, and hides what another one, or causality, hides."""
@@ -90,7 +93,8 @@ def _of_positions(positions: torch.Tensor, mask: torch.Tensor | None) -> Packed 
     begins where the first one does.
     """
     begins = positions.diff(prepend=positions[:1] - 2) != 1
-    if mask is not None and not _is_within(mask, begins.cumsum(0)):
+    seen = positions.shape[0] if mask is None else _seen(mask, begins.cumsum(0))
+    if not seen:
         return False
     is_anew = (positions == positions[0]) | ~begins
     *starts, are_anew = torch.cat((begins, is_anew.all()[None])).tolist()  # One read.
@@ -99,12 +103,17 @@ def _of_positions(positions: torch.Tensor, mask: torch.Tensor | None) -> Packed 
         return False
     longest = max(end - begin for begin, end in zip(offsets, offsets[1:]))
     told = torch.tensor(offsets, dtype=torch.int32, device=positions.device)
-    return Packed(told, longest, True, offsets[-1])
+    return Packed(told, longest, True, offsets[-1], seen)
 
 
-def _is_within(mask: torch.Tensor, entry: torch.Tensor) -> bool:
-    """Tell whether a mask shows each token those before it in its sequence, and no others."""
-    return torch.equal(mask, (entry[:, None] == entry).tril())
+def _seen(mask: torch.Tensor, entry: torch.Tensor) -> int:
+    """Count what a token sees at most where a mask shows it those before it in its sequence, or the last of them.
+
+    0 for a mask that shows others.
+    """
+    seen = int(mask.sum(-1).max())
+    shown = (entry[:, None] == entry).tril().triu(1 - seen)
+    return seen if torch.equal(mask, shown) else 0
 
 
 def _of_lengths(
@@ -119,7 +128,7 @@ def _of_lengths(
         )
     if torch.compiler.is_compiling() or is_captured(query):
         longest = kwargs.get("max_length_q")
-        return Packed(told, longest if isinstance(longest, int) else length, mask is None, length)
+        return Packed(told, longest if isinstance(longest, int) else length, mask is None, length, length)
     keeper = told if mask is None else mask
     found = _kept(keeper, told)
     if found is None or found.length != length:
@@ -138,10 +147,10 @@ def _checked(told: torch.Tensor, others: Any, length: int, mask: torch.Tensor | 
             f"{TOLD} is {_shortened(offsets)}, and cu_seq_lens_k {'the same' if is_same else 'another'}, for {length} "
             "tokens; give both the begins of all sequences, from 0 on, and the end of the last"
         )
-    is_all = mask is None
+    seen = length if mask is None else 0
     if mask is not None and mask.dtype is torch.bool and mask.shape == (1, 1, length, length):
-        is_all = _is_within(mask[0, 0], places_of(told, None, length).entry)
-    return Packed(told, max(sizes), is_all, length)
+        seen = _seen(mask[0, 0], places_of(told, None, length).entry)
+    return Packed(told, max(sizes, default=0), bool(seen), length, seen)
 
 
 def _shortened(values: list[int]) -> str:

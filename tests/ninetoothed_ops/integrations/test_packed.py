@@ -83,10 +83,21 @@ def test_each_sequence_is_computed_alone(implementation, given, jagged):
     assert jagged == ["attend"] * 2
 
 
+@pytest.mark.parametrize("implementation", ("sdpa", "ninetoothed"))
+@pytest.mark.parametrize("window", (1, 4, 9))
+@pytest.mark.parametrize("is_told", (False, True))
+def test_each_sequence_is_computed_alone_within_a_window(implementation, window, is_told, jagged):
+    expected = alone(model_of("mistral", "eager", sliding_window=window))
+    model = model_of("mistral", implementation, implementation == "sdpa", sliding_window=window)
+    given = {**positions(), **(told() if is_told else {}), "use_cache": False}
+    found = with_gradient(model, lambda model: model(tokens(), **given).logits)
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
+    assert jagged == ["attend"] * 2
+
+
 @pytest.mark.parametrize(
     "family, implementation, options",
     (
-        ("mistral", "sdpa", {"sliding_window": 4}),
         ("mistral", "eager", {"sliding_window": 4}),
         ("gemma2", "ninetoothed", {"sliding_window": 4}),
     ),
