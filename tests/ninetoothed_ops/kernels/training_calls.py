@@ -14,13 +14,12 @@ from ninetoothed_ops.kernels import (
     jsd_backward,
     kl_div,
     kl_div_backward,
-    linear_log_sums,
 )
 from ninetoothed_ops.kernels.cross_entropy import chunk_of
 from ninetoothed_ops.ops import channels
 
 NAMES = ("channel_moments", "channel_norm", "dropout", "embedding", "jsd", "kl_div", "kl_div_of_rows")
-NAMES += ("moments_of_parts", "dropout_of_rows", "linear_log_sums")
+NAMES += ("moments_of_parts", "dropout_of_rows")
 GRADIENTS = ("channel_norm_backward", "channel_sums", "channel_totals", "channel_vectors", "embedding_backward")
 GRADIENTS += ("jsd_backward", "kl_div_backward", "swiglu_backward_with_output")
 
@@ -50,10 +49,6 @@ def call(name, make, sizes):
         case "kl_div_of_rows":
             kernel = kl_div.make_of_rows(chunk_of(columns))
             return kernel, (make(rows, columns), make(rows, columns), make(rows).float(), True)
-        case "linear_log_sums":
-            tiles = (make(rows, -(-columns // linear_log_sums.COLUMNS)).float() for _ in range(3))
-            given = make(rows, 64), make(64, columns), make(columns), torch.arange(rows) % 3, 2.0
-            return linear_log_sums.make(), (*given, *tiles, True, True)
     labels = torch.arange(rows) % 3
     given = make(rows, columns), make(rows, columns), labels, 2, 0.3
     if name == "jsd":

@@ -71,7 +71,7 @@ def product(m, n, k, dtype=torch.float16, gpu=machine.H200):
     return tuple(best.blocks[name] for name in (found.rows, found.columns, found.depth)), best
 
 
-PRODUCTS = ("mm", "addmm", "bmm", "conv2d", "linear_swiglu", "linear_rope_into_cache", "linear_log_sums")
+PRODUCTS = ("mm", "addmm", "bmm", "conv2d", "linear_swiglu", "linear_rope_into_cache")
 PRODUCTS += ("conv2d_backward_input", "conv2d_backward_weight")
 ATTENTIONS = ("sdpa", "sdpa_capped", "sdpa_backward_query", "sdpa_backward_key_value")
 
