@@ -296,6 +296,7 @@ def test_opcheck(name, dtype):
     torch.library.opcheck(every.overload(name), args, *kwargs)
 
 
+@pytest.mark.filterwarnings("ignore:reduction. 'mean' divides:UserWarning")
 @pytest.mark.parametrize("reduction", ("none", "sum", "mean", "batchmean"))
 def test_kl_div_is_of_float32_under_autocast(reduction):
     x, target = (r(4, 8).bfloat16() for _ in range(2))
