@@ -68,6 +68,8 @@ def ways(operator: OpOverload, *args: Any, **kwargs: Any) -> tuple[list[private_
     held = [each for each in given if each is not None]
     found: list[private_dtensor.Way] = [[Replicate()] * (len(outputs) + len(held))]
     for dim in dict.fromkeys(dim for each in held for dim in each.dims if not dim[0].isupper()):
+        if not any(each.shard(dim) for each in held):
+            continue  # Of one element everywhere: each process would have the whole, and give it as a part.
         of_outputs = [Replicate() if each is None else each.shard(dim) or Partial() for each in outputs]
         is_summed = Shard not in map(type, of_outputs)
         found.append(of_outputs + [_place(each, dim, is_summed) for each in held])

@@ -90,7 +90,10 @@ def _is_grouped(*options: Any) -> bool:
 
 
 def _conv2d(input: Any, weight: Any, bias: Any = None, *options: Any) -> str:
-    return "n C H W, O I R S, O -> n O H W" if _is_grouped(*options) else "n c H W, o c R S, +o -> n o H W"
+    n = "n" if len(input.shape) == 4 else ""
+    if _is_grouped(*options):
+        return f"{n} C H W, O I R S, O -> {n} O H W"
+    return f"{n} c H W, o c R S, +o -> {n} o H W"
 
 
 def _conv2d_backward_input(grad: Any, weight: Any, size: Any, *options: Any) -> str:
@@ -110,7 +113,8 @@ def _sdpa(query: Any, key: Any, value: Any, mask: Any = None, dropout_p: float =
     if dropout_p > 0:
         return "B H M D, B H N D, B H N E, B H M N, B, H -> B H M E"
     batch, rows = _names("b", _rank_of_batch(query, key, value)), "M" if is_causal else "m"
-    return f"{batch} h {rows} D, {batch} h N D, {batch} h N E, {batch} h {rows} N, {batch}, h -> {batch} h {rows} E"
+    heads = f"{batch} h" if max(len(each.shape) for each in (query, key, value)) > 2 else ""
+    return f"{heads} {rows} D, {heads} N D, {heads} N E, {heads} {rows} N, {batch}, h -> {heads} {rows} E"
 
 
 def _attention(seed: Any, is_causal: bool) -> str:
@@ -119,6 +123,12 @@ def _attention(seed: Any, is_causal: bool) -> str:
         return "B H M D, B H N D, B H N E, B H M N, B, B H, "
     rows = "M" if is_causal else "m"
     return f"b h {rows} D, b h N D, b h N E, b h {rows} N, b, b h, "
+
+
+def _rope_pair(query: Any, key: Any, *_: Any) -> str:
+    # Each head gives one: where one alone has no part in a shard, its result is the whole in each process, and no sum.
+    heads = "h" if query.shape[2] == key.shape[2] or min(query.shape[2], key.shape[2]) > 1 else "H"
+    return f"b s {heads} D, b s {heads} D, b s W, b s W -> @0, @1"
 
 
 def _sdpa_with_lse(query: Any, key: Any, value: Any, mask: Any, lengths: Any, sinks: Any, seed: Any, dropout_p: float,
@@ -236,7 +246,7 @@ SIGNATURES: dict[str, Signature] = {
     "rms_norm_backward": _rms_norm_backward,
     "rope": "b s h D, b s W, b s W -> b s h D",
     "rope_backward": "b s h D, b s W, b s W -> b s h D",
-    "rope_pair": "b s h D, b s h D, b s W, b s W -> @0, @1",
+    "rope_pair": _rope_pair,
     "sdpa": _sdpa,
     "sdpa_backward": _sdpa_backward,
     "sdpa_with_lse": _sdpa_with_lse,

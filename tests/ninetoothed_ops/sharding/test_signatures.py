@@ -102,6 +102,15 @@ OTHERS = {
         "softmax_backward", (r(2, 3, 4), r(2, 3, 4).softmax(-1), -1, torch.float64), {}
     ),
     "softmax of the first": ("softmax", (r(3, 4), -2), {}),
+    "attention, of matrices": ("sdpa", (r(6, 4), r(3, 4), r(3, 4)), {}),
+    "convolution, without a batch": ("conv2d", (r(4, 5, 4), r(6, 4, 3, 2), r(6), [1, 1], [0, 0], [1, 1], 1), {}),
+    "rope_pair, of one head of keys": ("rope_pair", (r(2, 3, 4, 6), r(2, 3, 1, 6), r(2, 3, 3), r(2, 3, 3)), {}),
+    # A size of 1 is the same in each process: what is summed over it is no partial sum.
+    "cross-entropy, of one row": ("cross_entropy", (r(1, 5), named(5, 1)), {}),
+    "norm of one row": ("rms_norm", (r(1, 4), [4], r(4), 1e-3), {}),
+    "norm's gradient, of one row": ("rms_norm_backward", (r(1, 4), r(1, 4), [4], r(4), 1e-3, [True, True]), {}),
+    "product, of one row": ("linear", (r(1, 4), r(6, 4), r(6)), {}),
+    "product, over one number": ("mm", (r(3, 1), r(1, 4)), {}),
 }  # fmt: skip
 
 
