@@ -174,7 +174,7 @@ class Functions:
     @cached_property
     def replayed(self) -> ReplayedFunction:
         """The function that remembers what its calls on CUDA launch."""
-        return ReplayedFunction(self.allocate, self.launch)
+        return ReplayedFunction(self.allocate, self.launch, bool(self.written))
 
     @property
     def fake(self) -> Callable:

@@ -120,7 +120,8 @@ def near(args: Sequence[Any], separate: tuple[Pair, ...]) -> Iterator[tuple[Pair
 
 def begin_alike(values: Iterable[Any]) -> bool:
     """Tell whether two tensors begin at one address, as those do that are the same memory."""
-    addresses = [value.data_ptr() for value in values if isinstance(value, torch.Tensor) and value.numel()]
+    tensors = (value for value in values if isinstance(value, torch.Tensor) and value.numel())
+    addresses = [address for address in map(torch.Tensor.data_ptr, tensors) if address]  # 0 is no memory
     return len(set(addresses)) < len(addresses)
 
 

@@ -48,7 +48,8 @@ class CallCache:
     """Remember a plan or a mark for each call, for several threads at once.
 
     exact: the positions of arguments whose values count; None for all. For other numbers only the type counts, and for
-    integers the width. in_place: whether calls in which two tensors begin at one address are others.
+    integers the width. in_place: whether calls in which two tensors begin at one address are others; apart: the places
+    of these, None for all.
 
     Three memories, each asked where the one before does not recognise the call:
     `recent`      at most RECENT fast paths, which callers try first: the inline cache
@@ -61,9 +62,12 @@ class CallCache:
     again later.
     """
 
-    def __init__(self, exact: tuple[int, ...] | None = None, in_place: bool = False):
+    def __init__(
+        self, exact: tuple[int, ...] | None = None, in_place: bool = False, apart: tuple[int, ...] | None = None
+    ):
         self._exact = exact
         self._in_place = in_place
+        self._apart = apart
         self._known: dict[tuple, LaunchPlan | Mark] = {}
         self._by_shapes: dict[tuple, tuple[FastPath, ...]] = {}
         self._tries = 0
@@ -99,7 +103,9 @@ class CallCache:
         if plan.fast_paths == FAST_PATHS:
             return None
         plan.fast_paths += 1
-        path, shapes = guarded(args, constants, self._exact, plan), _shapes(args)
+        # Pairs of a kernel's arguments have guards of their own.
+        is_apart = self._in_place and plan.definition is None and not begin_alike(args)
+        path, shapes = guarded(args, constants, self._exact, plan, is_apart), _shapes(args)
         if path is not None:
             self._by_shapes[shapes] = (*self._by_shapes.get(shapes, ())[-ALIKE + 1 :], path)
             if len(self.recent) < RECENT:
@@ -119,7 +125,8 @@ class CallCache:
             self._known[key] = found
 
     def _key(self, args: tuple, constants: tuple) -> tuple:
-        return signature(args, constants, self._exact), self._in_place and begin_alike(args)
+        compared = args if self._apart is None else (args[i] for i in self._apart)
+        return signature(args, constants, self._exact), self._in_place and begin_alike(compared)
 
     def forget(self) -> None:
         """Forget all calls."""

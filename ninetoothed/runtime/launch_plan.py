@@ -191,13 +191,13 @@ class ReplayedFunction:
     """Call `allocate(*args)` for an output and `launch(output, *args)` to fill it; record and replay both.
 
     Both may depend only on types, shapes, strides, devices, alignment to 16 bytes, and values other than tensors;
-    `allocate` returns new tensors.
+    `allocate` returns new tensors. writes: whether `launch` may write to other arguments than the output.
     """
 
-    def __init__(self, allocate: Callable, launch: Callable):
+    def __init__(self, allocate: Callable, launch: Callable, writes: bool = False):
         self._allocate = allocate
         self._launch = launch
-        self.calls = CallCache()
+        self.calls = CallCache(in_place=writes)
 
     @hidden_from_dynamo
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

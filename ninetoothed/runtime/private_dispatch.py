@@ -1,7 +1,7 @@
 """Kernels that others registered for an operator, and `torch.jit.trace`: the surroundings of a call.
 
-PyTorch writes down which operator has a kernel from Python for which key, so that it can tell of two. Ours are taken
-off that list: what it holds of an operator of ours is another's, which a call past the dispatcher would pass by.
+PyTorch lists the kernels that Python code registered, by operator and key, and refuses a second one. Our own are taken
+off that list: an entry for an operator of ours is then a user's kernel, and such a call must not skip the dispatcher.
 
 While `torch.jit.trace` traces, sizes of a tensor are tensors themselves, which no memory of calls finds again. Each
 that is read is a node of the graph, and names the tensor by a variable of ours: two traces of one function differ, and

@@ -54,7 +54,7 @@ def specialise(
         divisors=tuple(sorted(_divisors(plan, known, unknown).items())),
         # The power of two that stands for sizes up to it; 0 for 0.
         bounds=tuple(sorted((name, n and power_above(n)) for name, n in unknown.items() if name in plan.tiled)),
-        in_place=begin_alike(call.arguments),
+        in_place=begin_alike(call.arguments[i] for i in plan.apart),
     )
 
 

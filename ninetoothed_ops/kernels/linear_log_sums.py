@@ -1,4 +1,4 @@
-"""The loss of rows of logits that are nowhere: what it takes of each tile of a product, and the loss of that.
+"""Losses of logits that are never stored: a product whose tiles are reduced at once, and the losses of what is left.
 
     peaks[row, tile] = max over the tile's columns of score,  sums[row, tile] = sum of exp(score - peak)
     picked[row, tile] = the score of the row's target, 0 if it lies in another tile
@@ -16,7 +16,7 @@ from .cross_entropy import loss_of, own_share, score_of
 from .mm import BLOCK_SIZE_K
 from .parameters import flags
 
-# How many results there are depends on the columns of a tile; of a size that is no block's, it is no product's tile.
+# The number of results depends on it, so it is fixed; as a block size, so that the kernel is recognised as a product.
 COLUMNS = 256
 BLOCK_SIZE_M, BLOCK_SIZE_N = block_size(128, 128), block_size(COLUMNS, COLUMNS)
 

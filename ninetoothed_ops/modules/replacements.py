@@ -59,11 +59,11 @@ ON_REQUEST: dict[type[nn.Module], Rule] = {
 
 def requested(classes: Iterable[type[nn.Module]]) -> tuple[Rule, ...]:
     """Give the rules for classes that are swapped on request; `ArgumentError` for any other."""
-    named: Any = (classes,) if isinstance(classes, type) else tuple(classes)
-    unknown = next((each for each in named if each not in ON_REQUEST), None)
-    if unknown is not None:
+    named: Any = tuple(classes) if isinstance(classes, Iterable) and not isinstance(classes, type) else (classes,)
+    unknown = [each for each in named if not isinstance(each, type) or each not in ON_REQUEST]
+    if unknown:
         offered = ", ".join(f"nn.{each.__name__}" for each in ON_REQUEST)
-        found = getattr(unknown, "__name__", repr(unknown))
+        found = getattr(unknown[0], "__name__", repr(unknown[0]))
         raise ArgumentError(f"swap_modules: also has {found}, which is not swapped on request; name some of {offered}.")
 
     return tuple(functools.partial(_of_class, cls) for cls in named)

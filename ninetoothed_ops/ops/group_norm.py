@@ -105,7 +105,7 @@ with_statistics = of_file(
 )
 gradient = of_file(
     "group_norm_backward(Tensor grad, Tensor input, SymInt num_groups, Tensor? weight, Tensor? bias, Tensor mean, "
-    "Tensor rstd, float eps, bool[3] output_mask) -> (Tensor, Tensor, Tensor)",
+    "Tensor variance, float eps, bool[3] output_mask) -> (Tensor, Tensor, Tensor)",
     globals(),
     "_gradient",
     recorded=None,

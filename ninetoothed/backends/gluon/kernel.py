@@ -130,6 +130,7 @@ class _Module:
     used: dict[str, None] = field(default_factory=dict)
     descriptors: dict = field(default_factory=dict)
     has_form: bool = True
+    relies_on_apart: bool = False
 
     def __post_init__(self):
         context = self._context((), None)
@@ -146,6 +147,7 @@ class _Module:
             context.append(syntax.assign(ring.count, syntax.call("tl.to_tensor", 0)))
         statements.block(context, ROOT, body, {})
         self.has_form &= not (context.libdevice or context.helpers)
+        self.relies_on_apart |= context.relies_on_apart
         lines = [layouts.translated(each) for each in context.scopes[0].statements]
         mentioned = frozenset[str]().union(*map(syntax.names_in, lines))
         taken = tuple(name for name in self._known() if name in mentioned)
@@ -162,7 +164,8 @@ class _Module:
         body = [layouts.translated(each) for each in self._start(functions)]
         kernel = syntax.function(title, [argument.name for argument in arguments], body, "gluon.jit")
         texts = [_IMPORTS, *(each.text.rstrip() for each in functions), kernel.rstrip()]
-        return Emitted(title, "\n\n\n".join(texts) + "\n", arguments, self.scheduled.grid.launch, dialect="gluon")
+        source, launch, is_apart = "\n\n\n".join(texts) + "\n", self.scheduled.grid.launch, self.relies_on_apart
+        return Emitted(title, source, arguments, launch, dialect="gluon", relies_on_apart=is_apart)
 
     def _start(self, functions: tuple[_Function, ...]) -> Iterator[ast.stmt]:
         """Allocate the memory and share out the warps."""

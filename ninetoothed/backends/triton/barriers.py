@@ -37,12 +37,19 @@ def before_read(context: EmitContext, parameter: str, access: ir.Access | None =
 def before_write(context: EmitContext, parameter: str, access: ir.Access | None = None) -> None:
     """Put a barrier where a thread may write what another has yet to read, or to write."""
     key = _key(access)
+    alike = {name: _are_alike(context, parameter, name) for name, _ in (*context.written, *context.read)}
     meets = access is not None and any(
-        name == parameter and _may_meet(access, other) for name, other in context.written
+        _may_meet(access, other) if alike[name] else context.program.in_place for name, other in context.written
     )
-    if meets or any(name == parameter and other != key for name, other in context.read):
+    if meets or any(other != key if alike[name] else context.program.in_place for name, other in context.read):
         barrier(context)
     context.written |= {(parameter, access or ANYWHERE)}
+
+
+def _are_alike(context: EmitContext, parameter: str, other: str) -> bool:
+    """Tell whether equal indices of two parameters that are the same memory mean the same element."""
+    strides = [context.program.parameter(name).strides for name in (parameter, other)]
+    return parameter == other or (context.program.in_place and strides[0] == strides[1])
 
 
 def before_rounds(context: EmitContext, loop: ir.Loop) -> None:

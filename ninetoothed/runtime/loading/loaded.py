@@ -56,7 +56,7 @@ class BuiltKernel:
             tuple(each.value for each in self._arguments[len(needed) :]) if needed == [*range(len(needed))] else ()
         )
         roles = (any(each.arguments[i].role == "constant" for each in self.variants) for i in range(self._count))
-        self._calls = CallCache(tuple(i for i, is_constant in enumerate(roles) if is_constant))
+        self._calls = CallCache(tuple(i for i, is_constant in enumerate(roles) if is_constant), in_place=True)
         self._code: dict[tuple[int, str], LoadedCode] = {}
         self._devices: dict[torch.device, Device] = {}
         self._lock = threading.RLock()

@@ -12,6 +12,7 @@ from ninetoothed import dtypes
 from ninetoothed.built.description import BuiltArgument, BuiltVariant
 from ninetoothed.built.formula import evaluate, place, shown
 from ninetoothed.errors import ArgumentError
+from ninetoothed.runtime.aliasing import begin_alike
 from ninetoothed.runtime.arguments import ALIGNMENT, is_read_by_host
 from ninetoothed.runtime.private import matmul_precision
 
@@ -72,6 +73,10 @@ def _reasons(
             f" `torch.get_float32_matmul_precision()` asks for another ({matmul_precision()!r})"
         )
     is_double = any(isinstance(value, torch.Tensor) and value.dtype == torch.float64 for value in arguments)
+    for each in variant.separate:
+        if not each.in_place and begin_alike((arguments[each.output], arguments[each.other])):
+            names = (variant.arguments[i].name for i in (each.output, each.other))
+            yield f"it was built for memory of their own of {' and '.join(names)}, which begin at one address"
     pairs = zip(variant.arguments, arguments, strict=True)
     found = [(built.name, _mismatch(built, value, is_double, device)) for built, value in pairs]
     yield from (f"`{name}` {reason}" for name, reason in found if reason is not None)

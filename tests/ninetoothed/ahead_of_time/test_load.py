@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 import threading
+import warnings
 
 import pytest
 import torch
@@ -189,9 +190,19 @@ def test_code_that_relies_on_memory_of_its_own_is_refused_in_place(tmp_path, rec
     )
     both = ninetoothed.load(tmp_path).both
     both(x, y, z)
-    with pytest.raises(ArgumentError, match="shares memory with elements of `x`"):
+    with pytest.raises(ArgumentError, match="memory of their own of y and x, which begin at one address"):
         both(x, x, z)
     assert len(record()) == 1
+
+    in_both, calls = tmp_path / "in_both", [(x, y, z), (x, x, z)]
+    ninetoothed.build(premake, [((), {}, {})], kernel_name="both", output_dir=in_both, gpus=("h200",), calls=calls)
+    both = ninetoothed.load(in_both).both
+    for given in calls * 3:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ninetoothed.AliasingWarning)
+            both(*given)
+    assert len(record()) == 1 + 6
+    assert {len(each.separate) - sum(pair.in_place for pair in each.separate) for each in both.variants} == {0, 3}
 
 
 def test_other_sizes_get_the_nearest_variant_of_their_class(mm_folder, record, monkeypatch):

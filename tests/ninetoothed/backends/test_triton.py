@@ -240,7 +240,7 @@ def fibonacci(x_ptr, n, y_ptr, x_size_0):
 
     def test_gather_and_scatter(self):
         values = vector(64)
-        source = text(permute, values.long(), values, values, arrangement=blocks_of_indices, BLOCK_SIZE=64)
+        source = text(permute, values.long(), values, vector(64), arrangement=blocks_of_indices, BLOCK_SIZE=64)
         self.assertExpectedInline(
             body(source),
             """\
@@ -358,6 +358,23 @@ def test_a_load_waits_for_a_store_to_what_may_be_the_same_memory():
     assert first < emitted.index("tl.debug_barrier()") < second
     assert "debug_barrier" not in text(both, x, y, z, BLOCK_SIZE=128)
     assert "debug_barrier" not in text(one, x, y, x, BLOCK_SIZE=128)
+
+
+@pytest.mark.parametrize("places", (lambda i: 2047 - i, lambda i: (i + 1024) % 2048, lambda i: i))
+def test_a_store_waits_for_loads_of_other_elements_in_place(places):
+    def by_pointers(x, y):
+        y = ntl.load(x.data_ptr() + places(ntl.arange(0, 2048)))
+
+    def by_indices(x, y):
+        y = x.source[places(y.offsets(0))]
+
+    def alike(x, y):
+        y = x + 1
+
+    x, y = vector(2048), vector(2048)
+    for application in (by_pointers, by_indices, alike):
+        assert "debug_barrier" not in text(application, x, y, BLOCK_SIZE=2048)
+        assert ("debug_barrier" in text(application, x, x, BLOCK_SIZE=2048)) == (application is not alike)
 
 
 def test_rounds_of_a_loop_wait_for_each_other_in_place():

@@ -324,3 +324,16 @@ def test_threads():
     for thread in threads:
         thread.join()
     assert not failures
+
+
+def test_what_writes_its_arguments_is_recorded_apart_where_they_are_the_same_memory():
+    """A plan for memory apart has no barriers between it; the same tensors twice, or views of them, get their own."""
+    add = make_add()
+    function = ReplayedFunction(like, lambda z, x, y: (add(x, y, 1.0, z), add(x, y, 1.0, x)), writes=True)
+    for is_one, count in ((False, 1), (True, 2), (False, 2), (True, 2)):
+        for _ in range(3):
+            x = torch.randn(16)
+            y = x[:] if is_one else torch.randn(16)
+            expected = x + y
+            assert torch.equal(function(x, y), expected) and torch.equal(x, expected)
+        assert len(recorded(function)) == count
