@@ -13,7 +13,7 @@ from torch.utils._pytree import tree_leaves
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a call gave: `text` is compared as it is, `values` up to rounding."""
+    """Hold the result of a call: `text` is compared as it is, `values` up to rounding."""
 
     text: str
     values: tuple[torch.Tensor, ...] = ()
