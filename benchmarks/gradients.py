@@ -9,8 +9,8 @@ from benchmarks import peers, tasks
 NAMES = ("ninetoothed", "triton", "eager", "inductor", "liger")
 # The tasks whose twins have gradients: benchmarks/twins/training.py.
 WITH_TWINS = ("sdpa",)
-# The positions of arguments that a model computes once and does not learn.
-CONSTANT = {"rope": (1, 2)}
+# The positions of arguments that a model computes and does not learn.
+CONSTANT = {"rope": (1, 2), "batch_norm": (1, 2)}
 
 
 def calls(task, args, kwargs):
@@ -36,7 +36,7 @@ def twin(task):
 
 def reference(task, args, kwargs):
     """The gradients in float64, as PyTorch computes them."""
-    wide = [value.double() if isinstance(value, torch.Tensor) else value for value in args]
+    wide = [value.double() if _is_real(value) else value for value in args]
 
     return _step(task.eager, _leaves(task, wide), kwargs, _grad(task, args, kwargs).double())
 
@@ -60,9 +60,13 @@ def _step(function, leaves, kwargs, grad):
 
 def _leaves(task, args):
     constant = CONSTANT.get(task.name, ())
-    is_learnt = [isinstance(value, torch.Tensor) and i not in constant for i, value in enumerate(args)]
+    is_learnt = [_is_real(value) and i not in constant for i, value in enumerate(args)]
 
     return [value.detach().requires_grad_() if learnt else value for value, learnt in zip(args, is_learnt)]
+
+
+def _is_real(value):
+    return isinstance(value, torch.Tensor) and value.is_floating_point()
 
 
 def _grad(task, args, kwargs):

@@ -85,10 +85,11 @@ class Question:
     def left(self) -> tuple[Site, ...]:
         """Return the sites of which no proof tells that they do not race with each other, or each with itself."""
         found: dict[Site, None] = {}
-        for site in self.sites:
+        sites = [site for site in self.sites if self.space.is_reached(site)]
+        for site in sites:
             if site.is_store and not self._is_harmless(site):
                 found[site] = None
-        for first, second in itertools.combinations(self.sites, 2):
+        for first, second in itertools.combinations(sites, 2):
             if (first.is_store or second.is_store) and not self._are_apart(first, second):
                 found |= {first: None, second: None}
         return tuple(found)

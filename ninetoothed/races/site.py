@@ -89,6 +89,12 @@ class Space:
         """Tell how many programs to count along an axis, for sites that depend on these names."""
         return self.counts[axis] if axis in mentioned else self.axes[axis]
 
+    def is_reached(self, site: Site) -> bool:
+        """Tell whether some round may come to a site: none does where a loop around it has none."""
+        own = [self.ranges[name] for name in site.rounds if name in self.ranges]
+        spans = [known.hi - known.lo for known in own if known.lo is not None and known.hi is not None]
+        return not any(span.is_constant and span.constant < 0 for span in spans)
+
     def with_numbers(self, values: Mapping[str, int]) -> Space:
         """Put the numbers of a call for sizes."""
 

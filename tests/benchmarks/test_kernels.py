@@ -184,3 +184,14 @@ def test_work(name, operations):
     work = tasks.work(task, args, kwargs, result)
     assert work.operations == operations
     assert work.bytes == 4 * sum(value.numel() for value in (*args, result) if isinstance(value, torch.Tensor))
+
+
+@pytest.mark.parametrize("name", (*tasks.NAMES, *tasks.MORE))
+def test_our_gradients_are_those_of_float64(name):
+    """Of whole tiles, too, as 128 rows are: our kernels warn of nothing there."""
+    task = tasks.load(name)
+    args, kwargs = tasks.arguments(task, "quick", torch.float32, "cpu")
+    leaves = gradients._leaves(task, peers.given(task, args, "ninetoothed"))
+    found = gradients._step(peers.ours(task), leaves, kwargs, gradients._grad(task, args, kwargs))
+    for ours, exact in zip(found, gradients.reference(task, args, kwargs), strict=True):
+        assert (ours.double() - exact).norm() <= 1e-5 * exact.norm()

@@ -88,6 +88,16 @@ def test_rounds_that_meet(text, found):
         call(text, torch.ones(12), torch.zeros(12))
 
 
+@pytest.mark.parametrize("programs", (3, 40_000))
+def test_a_loop_without_rounds_stores_nothing(programs):
+    text = "for k in range(y.source.shape[0] - x.source.shape[0]):\n    y.source[k] = 1.0 * ntl.program_id(0)"
+    text += "\ny.source[x.offsets(0)] = x"
+    with expect(None):
+        call(text, torch.ones(4 * programs), torch.zeros(4 * programs))
+    with expect(RaceError):
+        call(text, torch.ones(4 * programs), torch.zeros(4 * programs + 1))
+
+
 @pytest.mark.parametrize("loop", ("for k in range(3):", "k = 0\nwhile k < 3:"))
 @pytest.mark.parametrize(
     ("body", "found"),
