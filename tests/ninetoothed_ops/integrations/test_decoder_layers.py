@@ -55,7 +55,7 @@ def test_each_sum_is_normed_where_it_is_added(make, batch, name):
 
 def test_residual_gradients_are_added_by_the_norms(make, batch):
     """In an eager step, too: two sums of two layers; the last norm has none beside it, and no sum is added apart."""
-    model, (tokens, mask) = make("Llama", num_hidden_layers=2).double().train(), batch(2, 7)
+    model, (tokens, mask) = make("Llama", num_hidden_layers=2).train(), batch(2, 7)
     plain = copy.deepcopy(model)
     swap_modules(model, join=True)
     addends, gradients = [], []
