@@ -101,7 +101,8 @@ def test_graphs_of_each_gpu(folders, device):
         with torch.cuda.device(device):
             kernel(*case.arguments)
             graph = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(graph):
+            # Without a stream of its own, a graph is captured on that of the GPU of the first.
+            with torch.cuda.graph(graph, stream=torch.cuda.Stream(device)):
                 kernel(*case.arguments)
             for _ in range(2):
                 case.output.fill_(torch.nan)
