@@ -2135,7 +2135,7 @@ class libdevice:
 
     @staticmethod
     def fast_powf(x: TileLike, y: TileLike, /) -> Tile:
-        """Return x to the power of y, fast on a GPU, less precise, element by element."""
+        """Return 2 to the power of y * log2(x): NaN of a negative x, element by element."""
 
     @staticmethod
     def ldexp(x: TileLike, n: TileLike, /) -> Tile:

@@ -188,15 +188,15 @@ def _converted(x: Tensor, source: DType, target: DType, mode: str) -> Tensor:
 
 
 _TORCH = """
-abs acos acosh asin asinh atan atanh ceil cos cosh erf erfc exp exp2 expm1 floor log log10 log1p log2
-rsqrt sin sinh sqrt tan tanh trunc isnan isinf signbit copysign pow nextafter
+abs acos acosh asin asinh atan atanh ceil cos erf erfc exp exp2 expm1 floor log log10 log1p log2
+rsqrt sin sqrt tan tanh trunc isnan isinf signbit copysign pow nextafter
 """
 _BY_PLAIN: dict[str, Plain] = {
     **{name: getattr(torch, name) for name in _TORCH.split()},
     "cyl_bessel_i0": _wide(partial(_modified_bessel, torch.special.i0e)),
     "cyl_bessel_i1": _wide(partial(_modified_bessel, torch.special.i1e)),
     "normcdfinv": _wide(torch.special.ndtri),
-    **{name: _wide(getattr(torch, name)) for name in ("atan2", "erfinv", "hypot", "lgamma")},
+    **{name: _wide(getattr(torch, name)) for name in ("atan2", "cosh", "erfinv", "hypot", "lgamma", "sinh")},
     "cbrt": _wide(_numpy(numpy.cbrt)),
     "cospi": _wide(lambda x: _half_turns(x, 1)),
     "div_rn": torch.true_divide,
@@ -231,11 +231,12 @@ _BY_PLAIN: dict[str, Plain] = {
 }
 
 # What GPUs approximate.
-_FAST = "cos exp log log10 log2 pow sin tan tanh"
+_FAST = "cos exp log log10 log2 sin tan tanh"
 FAST: dict[str, Plain] = {
     **{f"fast_{name}f": getattr(torch, name) for name in _FAST.split()},
     "fast_dividef": torch.true_divide,
     "fast_exp10f": exp10,
+    "fast_powf": _wide(lambda x, y: torch.exp2(y * torch.log2(x))),
 }
 
 

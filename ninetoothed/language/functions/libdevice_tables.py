@@ -104,8 +104,8 @@ fast_sinf   | the sine of x, fast on a GPU, less precise                 | 1.0 |
 fast_tanf   | the tangent of x, fast on a GPU, less precise              | 1.0 | 1.5574
 """,
     "x: float32, y: float32 -> float32": """
-fast_dividef | x / y, fast on a GPU, less precise               | 1.0, 4.0 | 0.2500
-fast_powf    | x to the power of y, fast on a GPU, less precise | 2.0, 3.0 | 8.
+fast_dividef | x / y, fast on a GPU, less precise                 | 1.0, 4.0 | 0.2500
+fast_powf    | 2 to the power of y * log2(x): NaN of a negative x | 2.0, 3.0 | 8.
 """,
     "x: float32|float64 T, n: int32 -> T": """
 ldexp  | x * 2 to the power of n, rounded once | 1.5, 3 | 12.

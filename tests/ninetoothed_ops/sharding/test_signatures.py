@@ -10,7 +10,7 @@ from torch.distributed.tensor import Partial, Replicate, Shard
 
 import ninetoothed_ops  # noqa: F401 - registers the operators
 from ninetoothed_ops.sharding import SIGNATURES, SIZES, ways
-from tests.conftest import DEVICE, error
+from tests.conftest import error
 from tests.ninetoothed_ops.every import is_float, kept, names, overload
 from tests.ninetoothed_ops.samples import Sample
 
@@ -26,11 +26,11 @@ _NUMBERS = torch.Generator().manual_seed(0)
 
 
 def r(*shape):
-    return torch.randn(shape, generator=_NUMBERS, dtype=torch.float64).to(DEVICE)
+    return torch.randn(shape, generator=_NUMBERS, dtype=torch.float64)
 
 
 def named(count, *shape):
-    return torch.randint(count, shape, generator=torch.Generator().manual_seed(1)).to(DEVICE)
+    return torch.randint(count, shape, generator=torch.Generator().manual_seed(1))
 
 
 def calls():
