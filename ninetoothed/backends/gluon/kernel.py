@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from ninetoothed import ir
-from ninetoothed.backends.gluon import form as form_file, layouts
+from ninetoothed.backends.gluon import layouts
 from ninetoothed.backends.gluon.copies import CopyingWarp
 from ninetoothed.backends.gluon.form import HOPPER, NAMES, Form, form_of
 from ninetoothed.backends.gluon.products import ComputingWarps
@@ -50,7 +50,6 @@ def print_kernel(
     given: the parameters with the dimensions that they had before.
     """
     program = _touched(scheduled.program)
-    program = _spelled(program) if form_file.HAS_UNTIMED else program
     arguments, title = argument_names(program, given), syntax.identifier(program.name)
     names = NameTable((title, *arguments.values(), *_IMPORTED, layouts.NAME))
     half = names.fresh(HALF)
@@ -73,20 +72,6 @@ def _touched(program: ir.Program) -> ir.Program:
     names = touched(program.body)
     kept = tuple(each for each in program.parameters if each.role != "tensor" or each.name in names)
     return replace(program, parameters=kept)
-
-
-def _spelled(program: ir.Program) -> ir.Program:
-    """Divide by the language's own division where CUDA's library has a quicker one, which Gluon does not have."""
-    return replace(program, body=_Spelling().block(program.body))
-
-
-@dataclass(kw_only=True)
-class _Spelling(ir.Rewriter):
-    def operation(self, operation: ir.Operation) -> ir.Block:
-        match operation:
-            case ir.Apply(function="fast_dividef"):
-                return (replace(operation, function="truediv"),)
-        return super().operation(operation)
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,11 @@
-"""Attention in Gluon with more in its loop: masks, biases, windows, soft caps, and sums for a gradient."""
+"""Attention in Gluon with more in its loop: masks and biases, and sums for a gradient; and what has no form there."""
 
 import functools
+import re
 
 import pytest
 import torch
 
-from ninetoothed.backends.gluon import form as gluon_form
 from ninetoothed.runtime import dispatch, executable
 from ninetoothed.runtime.compilation import ptx as read_ptx
 from ninetoothed.runtime.selection import machine
@@ -45,26 +45,24 @@ def own(form, other):
 NONE = mask(torch.bool, 1, 1).expand(1, 16, LENGTH, LENGTH)
 FORMS = {
     "bias": lambda: own("bias", mask()),
-    "window": lambda: own("window", 1024),
-    "boolean": lambda: masked(sdpa.make(), mask(torch.bool), sdpa.BOOLEAN_MASK),
     "added": lambda: masked(sdpa.make(), mask(), sdpa.ADDITIVE_MASK),
     "added f32": lambda: masked(sdpa.make(), mask(torch.float32), sdpa.ADDITIVE_MASK, False),
-    "capped": lambda: masked(sdpa.make(is_capped=True), NONE, sdpa.NO_MASK, True, 30.0),
     "sinks": lambda: masked(sdpa.make(has_sinks=True), NONE, sdpa.NO_MASK, True, mask(keys=1)[:1]),
     "summed": lambda: summed(NONE, sdpa.NO_MASK),
     "summed, added": lambda: summed(mask(), sdpa.ADDITIVE_MASK),
+}
+# Which take no less time there than in Triton, or were not seen to be right.
+WITHOUT = {
+    "window": lambda: own("window", 1024),
+    "boolean": lambda: masked(sdpa.make(), mask(torch.bool), sdpa.BOOLEAN_MASK),
+    "capped": lambda: masked(sdpa.make(is_capped=True), NONE, sdpa.NO_MASK, True, 30.0),
 }
 
 
 @functools.cache
 def variant(form):
-    kernel, values = FORMS[form]()
+    kernel, values = {**FORMS, **WITHOUT}[form]()
     return dispatch.Launcher(kernel.definition).trace(values, {}, machine.H200)
-
-
-@pytest.fixture(autouse=True)
-def _forced(monkeypatch):
-    monkeypatch.setattr(gluon_form, "HAS_UNTIMED", True)
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -74,15 +72,12 @@ def test_products_overlap(form):
     assert source.count("warpgroup_mma(") >= 4 and "mbarrier.wait(" in source
 
 
-@pytest.mark.parametrize("form", ("bias", "added", "window", "boolean", "added f32", "capped"))
-def test_what_was_timed_and_is_quicker_is_chosen(form, monkeypatch):
-    monkeypatch.setattr(gluon_form, "HAS_UNTIMED", False)
-    kernel, values = FORMS[form]()
-    found = dispatch.Launcher(kernel.definition).trace(values, {}, machine.H200)
-    assert found.selection.schedule.overlaps == (form in ("bias", "added"))
+@pytest.mark.parametrize("form", WITHOUT)
+def test_what_is_no_quicker_there_stays_in_triton(form):
+    assert not variant(form).selection.schedule.overlaps
 
 
-@pytest.mark.parametrize("form, most_spilled", (("bias", 64), ("window", 32)))
+@pytest.mark.parametrize("form, most_spilled", (("bias", 64), ("added f32", 32)))
 def test_it_compiles(form, most_spilled):
     kernel, _ = FORMS[form]()
     found = executable.compile_for_gpu(kernel.definition, variant(form))
@@ -96,13 +91,12 @@ def test_each_task_has_tiles_of_a_mask():
     for form, tiles in (
         ("added", "float16, [4, 64, 128]"),
         ("added f32", "float32, [2, 64, 128]"),
-        ("boolean", "int8, [4,"),
     ):
         source = executable.emitted_for(variant(form)).source
         computing, _, copying = source.partition("def copy(")
         assert f"mask_tiles = gl.allocate_shared_memory(gl.{tiles}" in source
         waits, frees = (computing.count(f"mbarrier.{each}(mask_") for each in ("wait", "arrive"))
-        assert waits == frees > 0 and copying.count("tma.async_load(mask_desc") == 2 * waits
+        assert waits == frees > 0 and len(re.findall(r"tma\.\w+\(\s*mask_desc", copying)) == 2 * waits
 
 
 def test_zeros_past_the_end_are_no_weights():
