@@ -295,7 +295,13 @@ def write_kernel(
     passed = "".join(f"{each}, " for each in arguments)
     axes = ", ".join(map(source.name, programs))
     if isinstance(kernel, LoadedCode):  # which nobody watches
-        source.add(f"{source.name(kernel.launch)}({axes}, {stream}, {passed})")
+        fixed = "".join(f"{source.name(each)}, " for each in kernel.fixed)
+        source.add("try:")
+        source.add(f"    with {source.name(kernel.lock)}:")
+        source.add(f"        {source.name(kernel.pack)}({axes}, {fixed}{stream}, {passed})")
+        source.add(f"        status = {source.name(kernel.call)}()")
+        source.add("except OverflowError: status = None")
+        source.add(f"if status != 0: {source.name(kernel.launch)}({axes}, {stream}, {passed})")
         return
     watched = f"{source.name(kernel.watched)}(({axes}), ({passed}), {stream})"
     if kernel.launch is None:

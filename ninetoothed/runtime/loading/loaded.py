@@ -82,7 +82,7 @@ class BuiltKernel:
                 args += self._last
             else:
                 args, kwargs = self._complete(args, kwargs)
-        constants = tuple(kwargs.items())
+        constants = tuple(kwargs.items()) if kwargs else ()
         for fast_path in self._calls.recent:
             if fast_path(args, constants):
                 return

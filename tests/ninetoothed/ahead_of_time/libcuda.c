@@ -67,3 +67,14 @@ int cuLaunchKernel(void *function, unsigned x, unsigned y, unsigned z, unsigned 
     fclose(file);
     return 0;
 }
+struct configuration {
+    unsigned grid[3], block[3], shared;
+    void *stream, *attributes;
+    unsigned count;
+};
+int cuLaunchKernelEx(const struct configuration *c, void *function, void **parameters, void **extra) {
+    if (number("NT_LAUNCH_FAILS", 0)) return number("NT_LAUNCH_FAILS", 0);
+    return c->attributes || c->count ? 1
+                                     : cuLaunchKernel(function, c->grid[0], c->grid[1], c->grid[2], c->block[0], c->block[1],
+                                                      c->block[2], c->shared, c->stream, parameters, extra);
+}

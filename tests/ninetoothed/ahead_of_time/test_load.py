@@ -241,6 +241,23 @@ def test_a_driver_that_fails_says_its_version(scaled_folder, record, monkeypatch
     assert record() == []
 
 
+@pytest.mark.parametrize("before", (0, 3))
+def test_a_launch_that_fails_is_an_error_and_one_without_a_context_gets_it(scaled_folder, record, monkeypatch, before):
+    monkeypatch.setenv("NT_PARAMETERS", "8 4 8 8 4")
+    built, call = ninetoothed.load(scaled_folder).scaled, scaled_call(64, torch.float32)
+    for _ in range(before):  # else it is the first call, not a fast path, that fails
+        built(*call)
+    monkeypatch.setenv("NT_LAUNCH_FAILS", "700")
+    with pytest.raises(LoadError, match="12.8 could not launch kernel `scaled`: it fails on purpose .error 700"):
+        built(*call)
+    assert len(record()) == before
+    monkeypatch.setenv("NT_LAUNCH_FAILS", "201")
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: monkeypatch.delenv("NT_LAUNCH_FAILS"))
+    built(*call)
+    built(*call)
+    assert len(record()) == before + 2 and len(set(record())) == 1
+
+
 def test_cpu_tensors_are_refused_by_name(scaled_folder):
     with pytest.raises(ArgumentError, match="run on GPUs, and the tensors are on cpu"):
         ninetoothed.load(scaled_folder).scaled(*scaled_call(64, torch.float32))
