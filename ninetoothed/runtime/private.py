@@ -378,17 +378,23 @@ def below_autograd() -> tuple[Callable[[], AbstractContextManager], Any] | None:
         return None
 
 
-def is_plain(tensor: torch.Tensor) -> bool:
-    """Tell whether nothing but autograd stands between a call with this tensor and the kernels of its device."""
-    device = tensor.device.type.upper()
+def is_plain(*tensors: torch.Tensor) -> bool:
+    """Tell whether nothing but autograd stands between a call with these tensors and the kernels of their device."""
     try:
-        keys = torch._C._dispatch_keys(tensor) | torch._C._dispatch_tls_local_include_set()
-        keys = keys - torch._C._dispatch_tls_local_exclude_set()
-        names = (device, f"Autograd{device}", "ADInplaceOrView", "BackendSelect")
-        plain = [torch._C.DispatchKeySet(getattr(torch._C.DispatchKey, name)) for name in names]
+        keys = functools.reduce(operator.or_, map(torch._C._dispatch_keys, tensors))
+        keys = (keys | torch._C._dispatch_tls_local_include_set()) - torch._C._dispatch_tls_local_exclude_set()
+        plain = _keys_of_plain(tensors[0].device.type.upper())
     except AttributeError:
         return False
-    return read_keys(functools.reduce(operator.or_, plain, keys)) == read_keys(functools.reduce(operator.or_, plain))
+    return read_keys(keys | plain) == read_keys(plain)
+
+
+@functools.cache
+def _keys_of_plain(device: str) -> Any:
+    names = (device, f"Autograd{device}", "ADInplaceOrView", "BackendSelect")
+    keys = (torch._C.DispatchKeySet(getattr(torch._C.DispatchKey, name)) for name in names)
+
+    return functools.reduce(operator.or_, keys)
 
 
 # The dispatch keys of a call as a number; where PyTorch does not tell, a number that no call has.

@@ -4,7 +4,8 @@ All products are sums in float32, or float64. Halves that are added up over bloc
 once. What is added is added in one order: no result depends on chance.
 """
 
-from collections.abc import Iterator
+import itertools
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import torch
@@ -196,28 +197,40 @@ def gradients(given: Operands, grad, lse, mass, outputs, needed) -> None:
     rows_sum.finish()
 
 
-def loss_and_gradients(given: Operands, is_mean: bool, loss, outputs, needed) -> None:
+@dataclass(frozen=True)
+class Begun:
+    """A computation of losses and gradients of which the first product is launched: its operands and its blocks."""
+
+    given: Operands
+    parts: list[slice]
+    blocks: Iterable[tuple[slice, torch.Tensor]]
+
+
+def begin(given: Operands, needed) -> Begun:
+    """Launch the first product, so that a GPU has work while the rest is allocated and prepared."""
+    # As much as the weight's gradient, of halves, if it is added up.
+    is_summed = needed[1] and wide(given.rows) is not given.rows.dtype
+    parts = given.parts_of_rows(BLOCK, given.weight.nbytes if is_summed else 0)
+    blocks = given.blocks_of_rows(parts)
+
+    return Begun(given, parts, itertools.chain(list(itertools.islice(blocks, 1)), blocks))
+
+
+def loss_and_gradients(begun: Begun, is_mean: bool, loss, outputs, needed) -> None:
     """Write the mean or the sum of the losses, and the gradients of rows, weight and bias, with three products."""
+    given = begun.given
     of_rows, of_weight, of_bias = outputs
     to_rows, to_weight, to_bias = needed
     keep, spread, softcap, z_loss = given.numbers()
     weight, flags = given.given()
     shares = spread_over(given.class_weight, spread, given.classes, flags)
     losses = given.rows.new_empty(given.rows.shape[0], dtype=loss.dtype)
-    counted = given.target, given.class_weight, given.ignore_index, losses
-    total: torch.Tensor | None = None
-    slope: torch.Tensor | float = 1.0
+    total = total_of(given.target, given.class_weight, given.ignore_index, losses) if is_mean else None
+    slope = 1.0 if total is None else total.to(loss.dtype).reciprocal()
     target, kernel = as_vector(given.target), block_kernels.make(kernels.chunk_of(given.classes))
-    # As much as the weight's gradient, of halves, if it is added up.
-    is_summed = to_weight and wide(given.rows) is not given.rows.dtype
-    parts = given.parts_of_rows(BLOCK, given.weight.nbytes if is_summed else 0)
-    weight_sum = Sum(of_weight, to_weight, len(parts))
-    bias_sum = of_bias.new_zeros(of_bias.shape, dtype=loss.dtype)
-    for part, logits in given.blocks_of_rows(parts):
-        if is_mean and total is None:
-            # Small launches, for which a GPU need not wait: it has the first product to compute.
-            total = total_of(*counted)
-            slope = total.to(loss.dtype).reciprocal()
+    weight_sum = Sum(of_weight, to_weight, len(begun.parts))
+    bias_sum = of_bias.new_zeros(of_bias.shape, dtype=loss.dtype) if to_bias else of_bias
+    for part, logits in begun.blocks:
         numbers = given.ignore_index, keep, spread, shares, softcap, z_loss
         kernel(slope, logits, target[part], weight, *numbers, losses[part], *flags)
         if to_rows:
@@ -228,7 +241,4 @@ def loss_and_gradients(given: Operands, is_mean: bool, loss, outputs, needed) ->
     weight_sum.finish()
     if to_bias:
         of_bias.copy_(bias_sum)
-    if is_mean:
-        loss.copy_(losses.sum() / (total_of(*counted) if total is None else total))
-    else:
-        loss.copy_(losses.sum())
+    loss.copy_(losses.sum() if total is None else losses.sum() / total)

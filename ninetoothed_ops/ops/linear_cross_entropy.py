@@ -10,12 +10,12 @@ import torch
 from torch.nn import functional
 
 from ninetoothed.errors import ArgumentError
-from ninetoothed.runtime import private
+from ninetoothed.runtime import private, private_dispatch
 
 from ..kernels import scaled
 from ..registration import of_file
 from . import readers
-from .blocks_of_logits import Operands, gradients, loss_and_gradients, losses
+from .blocks_of_logits import Begun, Operands, begin, gradients, loss_and_gradients, losses
 from .checks import alike, check_product, check_supported
 from .cross_entropy import (
     REDUCTIONS,
@@ -72,8 +72,11 @@ def recorded(
         found, _, _ = operator_of_rows(*arguments, *options)
         return reduced(found, target, class_weight, reduction, ignore_index)
     needed = [each is not None and each.requires_grad for each in (input, weight, bias)]
+    # Where nobody would see the operator, its dispatch would only let a GPU wait for the first product.
+    is_unseen = private.is_plain(*(each for each in arguments if each is not None)) and not private.is_profiled()
+    compute = _at_once if is_unseen and _is_ours() else with_gradients
 
-    return with_gradients(*arguments, reduction, *options, needed)[0]
+    return compute(*arguments, reduction, *options, needed)[0]
 
 
 def _check(input, weight, target, bias, class_weight, reduction, label_smoothing, z_loss, softcap, memory) -> None:
@@ -186,12 +189,21 @@ def allocate_with_gradients(input, weight, target, bias, class_weight, reduction
     return input.new_empty((), dtype=wide(input)), *empty_where(needed, input, weight, bias)
 
 
-def launch_with_gradients(outputs, input, weight, target, bias, class_weight, reduction, ignore_index, *options):
+def launch_with_gradients(outputs, *args):
+    _finish(_begin(*args), outputs, *args)
+
+
+def _begin(input, weight, target, bias, class_weight, reduction, ignore_index, *options) -> Begun:
     check_classes(target, weight.shape[0], ignore_index)
-    (loss, of_input, *others), (*rest, needed) = outputs, options
-    given = _operands(input, weight, target, bias, class_weight, ignore_index, *rest)
+    *rest, needed = options
+
+    return begin(_operands(input, weight, target, bias, class_weight, ignore_index, *rest), needed)
+
+
+def _finish(begun, outputs, input, weight, target, bias, class_weight, reduction, *options):
+    (loss, of_input, *others), needed = outputs, options[-1]
     found = rows_of(of_input) if needed[0] else of_input, *others
-    loss_and_gradients(given, reduction == _MEAN, loss, found, needed)
+    loss_and_gradients(begun, reduction == _MEAN, loss, found, needed)
 
 
 def setup_context_with_gradients(ctx, inputs, output):
@@ -268,6 +280,27 @@ with_gradients = of_file(
     "_with_gradients",
     recorded=None,
 )
+
+
+class _AtOnce(private.FunctionOfOneLevel):
+    """`with_gradients` of plain tensors, past the dispatcher: the first product is launched before all else."""
+
+    @staticmethod
+    def forward(ctx, *args):
+        begun = _begin(*args)
+        outputs = allocate_with_gradients(*args)
+        _finish(begun, outputs, *args)
+        setup_context_with_gradients(ctx, args, outputs)
+        return outputs
+
+    @staticmethod
+    def backward(ctx, *grads):
+        return backward_with_gradients(ctx, *grads)
+
+
+_is_ours = private_dispatch.has_ours_alone("ninetoothed::linear_cross_entropy_with_gradients", private_dispatch.PLAIN)
+# Graphs show the operator's name.
+_at_once = type("linear_cross_entropy_with_gradients_default", (_AtOnce,), {}).apply  # type: ignore[attr-defined]
 
 
 @readers.by_annotations()

@@ -1,8 +1,11 @@
 """Losses of logits, and without them: block by block, in both modes, more than once, and what PyTorch has not."""
 
+import importlib
+
 import pytest
 import torch
 import torch.nn.functional as F
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from ninetoothed.errors import ArgumentError
 from ninetoothed_ops import cross_entropy, linear_cross_entropy
@@ -271,3 +274,27 @@ def test_mistakes():
                 call(function)
             messages.append(str(caught.value))
         assert messages[0] == messages[1]
+
+
+def test_the_first_product_is_launched_before_gradients_are_allocated(monkeypatch):
+    """Of plain tensors, past the operator that others see: whose bits are the same."""
+    losses = importlib.import_module("ninetoothed_ops.ops.linear_cross_entropy")
+    seen, multiply, allocate = [], blocks_of_logits.multiply, losses.allocate_with_gradients
+    monkeypatch.setattr(blocks_of_logits, "multiply", lambda *args: (seen.append("product"), multiply(*args)))
+    monkeypatch.setattr(losses, "allocate_with_gradients", lambda *args: (seen.append("memory"), allocate(*args))[1])
+    input, weight, target, bias = operands(torch.bfloat16)
+    loss = linear_cross_entropy(input, weight, target, bias)
+    found = torch.autograd.grad(loss, (input, weight, bias))
+    assert seen[:2] == ["product", "memory"] and "with_gradients" in loss.grad_fn.name()
+
+    class Names(TorchDispatchMode):
+        def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+            names.append(function.name())
+            return function(*args, **(kwargs or {}))
+
+    names = []
+    with Names():
+        again = linear_cross_entropy(input, weight, target, bias)
+    assert "ninetoothed::linear_cross_entropy_with_gradients" in names and seen[-1] == "product"
+    assert again.grad_fn.name() == loss.grad_fn.name() and torch.equal(again, loss)
+    assert all(map(torch.equal, torch.autograd.grad(again, (input, weight, bias)), found))
