@@ -4,7 +4,6 @@ import pytest
 
 pytest.importorskip("torch.distributed.tensor")
 
-from ninetoothed.arrangement.independence import REDUCED, WHOLE, independence
 from ninetoothed_ops.kernels import (
     activation,
     add,
@@ -35,6 +34,7 @@ from ninetoothed_ops.kernels import (
 )
 from ninetoothed_ops.sharding import spelled
 from tests.ninetoothed_ops.every import overload
+from tests.ninetoothed_ops.sharding.independence import REDUCED, WHOLE, independence
 from tests.ninetoothed_ops.sharding.test_signatures import samples
 
 # Of each call: its kernel, the kernel's parameter for each tensor of the call and for each of its outputs ("-" for
