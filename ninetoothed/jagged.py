@@ -13,7 +13,7 @@ The last four are never seen by an application; `runtime.jagged` finds them in a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from ninetoothed.arrangement import metaops
@@ -92,8 +92,3 @@ def _beside(parameter: KernelParameter, names: Jagged) -> Iterator[KernelParamet
     entries: Shape = (sizes[0], sizes[dim])
     yield hidden(names.entries, SourceTensor(names.entries, entries, strides(names.entries, 2)))
     yield hidden(names.sharing, SourceTensor(names.sharing, constexpr=True))
-
-
-def jagged_names(parameters: Iterable[KernelParameter]) -> dict[str, KernelParameter]:
-    """Map the symbols of jagged dimensions, which stand for the longest entry, to their parameters."""
-    return {str(parameter.jagged.longest): parameter for parameter in parameters if parameter.jagged is not None}
