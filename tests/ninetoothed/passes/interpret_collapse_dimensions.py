@@ -7,7 +7,7 @@ import torch
 import ninetoothed
 from ninetoothed import Tensor
 from tests.ninetoothed.backends import interpreted
-from tests.ninetoothed.passes.test_collapse_dimensions import both, flattened, layer, more, product, turned
+from tests.ninetoothed.passes.flattened import both, flattened, layer, more, product, turned
 
 SHAPE = (5, 6, 7)
 
