@@ -34,13 +34,25 @@ def share_out(
 
     ways: gets the arguments of a call, a tensor as what has its `shape`; remembered by all other arguments, too.
     size_of_output: the place of the argument that is the shape of the output; each process gets that of its part.
+
+    An argument that is written stays where it is: what was written to a copy of it, placed otherwise, would be lost.
     """
+    written = [i for i, each in enumerate(operator._schema.arguments) if each.alias_info is not None]
 
     def strategy(schema: Any) -> Any:
         found, fits = ways(*schema.args_schema, **schema.kwargs_schema)
         mesh = schema.get_mesh_from_args()
         expanded = _expand(mesh, schema, found, input_index=len(schema.op._schema.returns))
-        return OpStrategy([each for each in expanded.strategies if fits(_placements(each), mesh)])
+        kept = [each for each in expanded.strategies if fits(_placements(each), mesh)]
+        for i in written:
+            given = schema.args_schema[i].strategies[0].output_spec.placements
+            kept = [each for each in kept if each.input_specs[i].placements == given]
+        if not kept:
+            names = ", ".join(operator._schema.arguments[i].name for i in written)
+            raise NotImplementedError(
+                f"{operator.name()} writes to {names}, and does not where they lie on the mesh; redistribute them first"
+            )
+        return OpStrategy(kept)
 
     by_keyword = [each.name for each in operator._schema.arguments if each.kwarg_only]
     _register(operator, strategy, RuntimeSchemaInfo(0, by_keyword or None))

@@ -7,6 +7,10 @@ first ones, or have 1 in the place of a size, and is then the same in each proce
 capital is computed along, and never sharded. Another may be, in all tensors that have it; an output that lacks it is
 then a partial sum, and so is an addend, marked `+`, where all outputs are. `@2` is an output like the third tensor, its
 gradient. Where the arguments decide, a function of them gives the signature.
+
+Two operators have none. `dropout` draws numbers, of which each process has its own: `ninetoothed_ops.dropout` is
+PyTorch's of DTensors, which draws as of the whole. `joint_linear` is for weights that lie one behind another in memory,
+as parts do not: of DTensors, swapped modules call `linear` of each.
 """
 
 from collections.abc import Callable
@@ -145,6 +149,20 @@ def _sdpa_backward(*args: Any) -> str:
     return f"{taken}, {first} E, {first} E, P {first} L -> @0, @1, @2, @3, @5"
 
 
+def _softmax_jagged(self: Any, offsets: Any, lengths: Any, longest: Any, dim: int, *_: Any) -> str:
+    return "{0}, O, O -> {0}".format(_along(len(self.shape), dim))
+
+
+def _softmax_jagged_backward(grad: Any, output: Any, offsets: Any, lengths: Any, longest: Any, dim: int,
+                             *_: Any) -> str:  # fmt: skip
+    return "{0}, {0}, O, O -> {0}".format(_along(len(grad.shape), dim))
+
+
+def _dropout_of_seed(input: Any, *_: Any) -> str:
+    # What is drawn depends on the place in the whole.
+    return "{0}, -> {0}".format(_names("A", len(input.shape)))
+
+
 def _of_classes(self: Any, target: Any) -> tuple[str, str, str]:
     """Spell inputs, targets and rows of a cross-entropy: the classes are dimension 1, or 0 of a vector."""
     if len(self.shape) < 2:
@@ -219,6 +237,7 @@ SIGNATURES: dict[str, Signature] = {
     "cross_entropy": _cross_entropy,
     "cross_entropy_backward": _cross_entropy_backward,
     "cross_entropy_of_rows": _cross_entropy_of_rows,
+    "dropout_of_seed": _dropout_of_seed,
     "embedding": "V c, ... -> ... c",
     "embedding_backward": _embedding_backward,
     "gated": "..., ... -> ...",
@@ -240,20 +259,28 @@ SIGNATURES: dict[str, Signature] = {
     "linear_cross_entropy_backward": "..., ... K, V K, ..., V, V, ..., ... -> @1, @2, @4",
     "linear_cross_entropy_of_rows": "... K, V K, ..., V, V -> ..., ..., ...",
     "linear_cross_entropy_with_gradients": _linear_cross_entropy_with_gradients,
+    # Heads of queries, keys and values lie one behind another in what it gives.
+    "linear_rope_into_cache": "b S K, Q K, P K, P K, b S W, b S W, b S, b H L D, b H L D -> b S R D",
     "linear_swiglu": "... K, n K, n K -> ... n",
     "mm": "m k, k n -> m n",
     "rms_norm": _rms_norm,
     "rms_norm_backward": _rms_norm_backward,
     "rope": "b s h D, b s W, b s W -> b s h D",
     "rope_backward": "b s h D, b s W, b s W -> b s h D",
+    "rope_into_cache": "b S h D, b S h D, b S h D, b S W, b S W, b S, b h L D, b h L D -> @0",
     "rope_pair": _rope_pair,
     "sdpa": _sdpa,
     "sdpa_backward": _sdpa_backward,
+    "sdpa_dropout": " -> B H M N",
+    "sdpa_jagged": "h T D, h N D, h N E, O, O, O, O -> h T E, h T L",
+    "sdpa_jagged_backward": "h T D, h N D, h N E, O, O, O, O, h T E, h T E, h T L -> @0, @1, @2",
     "sdpa_with_lse": _sdpa_with_lse,
     "silu": "... -> ...",
     "silu_backward": "..., ... -> ...",
     "softmax": _softmax,
     "softmax_backward": _softmax_backward,
+    "softmax_jagged": _softmax_jagged,
+    "softmax_jagged_backward": _softmax_jagged_backward,
     "swiglu": "..., ... -> ...",
     "swiglu_backward": "..., ..., ... -> ..., ...",
 }

@@ -112,6 +112,45 @@ def check_compiled(mesh):
         assert error(found[name], each) < 1e-4, name
 
 
+def check_context_parallel(mesh):
+    """A process has some of the tokens, and attention sees the keys of all: swapped before or within, joined too.
+
+    Of CPU tensors, PyTorch shares out what attention is made of (`MATH`), where nothing is masked.
+    """
+    import torch.distributed as distributed
+    from torch.distributed.tensor.experimental import context_parallel
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+
+    def unmasked(module, args, kwargs):
+        return args, {**kwargs, "attention_mask": None}
+
+    model, tokens, places = llama(), torch.arange(1, 17).view(2, 8), torch.arange(8)[None]
+    attention = model.model.layers[0].self_attn
+    attention.is_causal = False
+    attention.register_forward_pre_hook(unmasked, with_kwargs=True)
+
+    def outcome(own, *given):
+        loss = own(input_ids=given[0], position_ids=given[1]).logits.square().sum()
+        loss.backward()
+        return [loss.detach(), *(each.grad for each in own.parameters())]
+
+    expected = outcome(copy.deepcopy(model), tokens, places)
+    for is_first, join in ((True, False), (True, True), (False, False)):
+        own, given = copy.deepcopy(model), [tokens.clone(), places.clone()]
+        if is_first:
+            swapped(own, join)
+        with sdpa_kernel(SDPBackend.MATH), context_parallel(mesh, buffers=given, buffer_seq_dims=[1, 1]):
+            assert given[0].shape == (2, 4)
+            if not is_first:
+                swapped(own, join)
+            with Recorder() as recorder:
+                found = outcome(own, *given)
+        assert "ninetoothed::rms_norm" in recorder.counts
+        for each, wanted in zip(found, expected, strict=True):
+            distributed.all_reduce(each)
+            assert error(each, wanted) < 1e-5, f"{is_first=}, {join=}"
+
+
 class Block(nn.Module):
     def __init__(self):
         super().__init__()

@@ -11,7 +11,12 @@ from torch.nn import functional
 
 import ninetoothed_ops as ops
 from tests.ninetoothed_ops.sharding.losses import check_losses, check_sharded_classes, check_what_is_drawn
-from tests.ninetoothed_ops.sharding.models import check_compiled, check_models, check_sequence_parallel
+from tests.ninetoothed_ops.sharding.models import (
+    check_compiled,
+    check_context_parallel,
+    check_models,
+    check_sequence_parallel,
+)
 
 WORLD = 2
 
@@ -155,6 +160,27 @@ def _check_without_a_rule(mesh):
         torch.ops.ninetoothed.joint_linear(x, [x, x], [])
 
 
+def _check_what_is_written(mesh):
+    """A cache is written where it lies, whatever is moved for it, or not at all."""
+    from torch.distributed.tensor import Replicate, Shard, distribute_tensor
+
+    names = (2, 3, 4, 6), (2, 3, 2, 6), (2, 3, 2, 6), (3, 3), (3, 3), (2, 2, 5, 6), (2, 2, 5, 6)
+    *tensors, keys, values = _tensors(*names)
+    slots, whole = torch.tensor([4, 0, 2]), (keys.clone(), values.clone())
+    expected = torch.ops.ninetoothed.rope_into_cache(*tensors, slots, *whole)
+    table = [Replicate()] * 2
+    for heads, place in itertools.product((Shard(2), Shard(0), Replicate()), (Shard(1), Shard(0), Replicate())):
+        given = [distribute_tensor(each, mesh, [p]) for each, p in zip(tensors, [heads] * 3 + table)]
+        cache = [distribute_tensor(each, mesh, [place]) for each in (keys, values)]
+        slots_of_all = distribute_tensor(slots, mesh, [Replicate()])
+        output = torch.ops.ninetoothed.rope_into_cache(*given, slots_of_all, *cache)
+        for found, wanted in zip((output, *cache), (expected, *whole)):
+            torch.testing.assert_close(found.full_tensor(), wanted)
+    cache = [distribute_tensor(each, mesh, [Shard(2)]) for each in (keys, values)]
+    with pytest.raises((NotImplementedError, RuntimeError), match="writes to keys, values"):
+        torch.ops.ninetoothed.rope_into_cache(*given, slots_of_all, *cache)
+
+
 def _run(rank, port):
     import torch.distributed as distributed
     from torch.distributed.device_mesh import init_device_mesh
@@ -167,11 +193,12 @@ def _run(rank, port):
         _check,
         _check_partial_sums,
         _check_without_a_rule,
+        _check_what_is_written,
         check_losses,
         check_what_is_drawn,
         check_sharded_classes,
     )
-    for check in (*checks, check_sequence_parallel, check_models, check_compiled):
+    for check in (*checks, check_sequence_parallel, check_models, check_context_parallel, check_compiled):
         check(mesh)
     distributed.destroy_process_group()
 
