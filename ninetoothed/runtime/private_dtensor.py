@@ -46,7 +46,7 @@ def share_out(
         kept = [each for each in expanded.strategies if fits(_placements(each), mesh)]
         for i in written:
             given = schema.args_schema[i].strategies[0].output_spec.placements
-            kept = [each for each in kept if each.input_specs[i].placements == given]
+            kept = [each for each in kept if _placements(each)[i] == given]
         if not kept:
             names = ", ".join(operator._schema.arguments[i].name for i in written)
             raise NotImplementedError(

@@ -137,9 +137,22 @@ def test_an_export_of_every_operator(name, strict, dynamic):
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_onnx_refuses_by_name(model):
-    with pytest.raises(Exception, match="ninetoothed::linear"):
-        torch.onnx.export(model, tuple(inputs(3)), io.BytesIO(), dynamo=False)
+@pytest.mark.parametrize("dynamo", (False, True))
+def test_onnx_refuses_by_name(model, dynamo):
+    if dynamo:
+        pytest.importorskip("onnxscript")
+    with pytest.raises(Exception, match="ninetoothed(::linear|.layer_norm)"):
+        torch.onnx.export(model, tuple(inputs(3)), io.BytesIO(), dynamo=dynamo)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_onnx_takes_what_is_said_of_an_operator():
+    opset = pytest.importorskip("onnxscript").opset18
+    model = nn.Sequential(nn.Linear(8, 4)).to(DEVICE)
+    assert ninetoothed_ops.swap_modules(model).swapped
+    said = {torch.ops.ninetoothed.linear.default: lambda x, w, b: opset.Add(opset.MatMul(x, opset.Transpose(w)), b)}
+    program = torch.onnx.export(model, tuple(inputs(3)), dynamo=True, verbose=False, custom_translation_table=said)
+    assert {node.domain for node in program.model.graph} == {""}
 
 
 def test_dynamic_layer_norms_compile_as_often_as_pytorchs():
