@@ -81,7 +81,7 @@ def setup_context(ctx, inputs, output):
 def backward(ctx, grad):
     input, *weights = ctx.saved_tensors
     grads, (_, needs_weights, needs_biases) = grad.split(ctx.widths, -1), ctx.needs_input_grad
-    of_input = gradient_of_input(grads, weights) if weights else None
+    of_input = gradient_of_input(grads, weights, grad) if weights else None
     of_weights = gradients_of_weights(grads, input, needs_weights)
     if not ctx.bias_shapes:
         return of_input, of_weights, None
@@ -91,9 +91,23 @@ def backward(ctx, grad):
     return of_input, of_weights, [rows_of(g).sum(0).sum_to_size(s) if needed else None for g, s, needed in of_biases]
 
 
-def gradient_of_input(grads, weights) -> torch.Tensor:
-    """Compute the gradient of what all layers read, by those of what each gives."""
-    return functools.reduce(torch.add, (linear(grad, weight.t()) for grad, weight in zip(grads, weights)))
+def gradient_of_input(grads, weights, whole_grad=None) -> torch.Tensor:
+    """Compute the gradient of what all layers read, by those of what each gives.
+
+    One product, where `whole_grad` is all of `grads` and the weights lie one behind another; else each product is added
+    to those before it, in their memory, which nobody has seen.
+    """
+    tensors = *grads, *weights
+    is_seen = torch.is_grad_enabled() or private.has_transforms() or private.count_dispatch_modes()
+    if is_seen or not all(type(tensor) in _WITH_MEMORY for tensor in tensors):
+        return functools.reduce(torch.add, (linear(grad, weight.t()) for grad, weight in zip(grads, weights)))
+    whole = None if whole_grad is None else concatenated(weights)
+    if whole is not None:
+        return linear(whole_grad, whole.t())
+    total = linear(grads[0], weights[0].t())
+    for grad, weight in zip(grads[1:], weights[1:]):
+        rows_of(total).addmm_(rows_of(grad), weight)
+    return total
 
 
 def gradients_of_weights(grads, input, are_needed) -> list[torch.Tensor | None]:

@@ -65,6 +65,25 @@ def test_gradients(are_joint):
     torch.library.opcheck(operator, (leaves[0], leaves[1:4], leaves[4:]))
 
 
+@pytest.mark.parametrize("dtype", (torch.float32, torch.bfloat16))
+@pytest.mark.parametrize("are_joint", (False, True))
+def test_the_gradient_of_an_input_is_one_sum(are_joint, dtype, monkeypatch):
+    """One product of weights that lie one behind another; else others are added in place. No input is written."""
+    products, linear = [], joint_linear.linear
+    monkeypatch.setattr(joint_linear, "linear", lambda *args: (products.append(args[0].shape), linear(*args))[1])
+    for shape in ((2, 3, 32), (32,), (0, 32)):
+        input, weights, _ = arguments(are_joint, False, dtype, shape)
+        weights = [each.detach().requires_grad_() for each in weights]
+        output = operator(input.requires_grad_(), weights, ())
+        grad = torch.randn(*output.shape[:-1], 2 * output.shape[-1], device=DEVICE, dtype=dtype)[..., ::2]
+        kept, products[:] = grad.clone(), []
+        (found,) = torch.autograd.grad(output, input, grad)
+        expected = sum(g.double() @ w.double() for g, w in zip(grad.split(SIZES, -1), weights))
+        assert products == [(*shape[:-1], 52 if are_joint else SIZES[0])] and torch.equal(grad, kept)
+        assert (found.double() - expected).norm() <= TOLERANCES[dtype] * expected.norm()
+        assert found.dtype == dtype and found.shape == input.shape
+
+
 @pytest.mark.parametrize("shape", ((32,), (1, 32), (3, 32)))
 def test_gradients_share_no_memory(shape):
     input, weights, biases = arguments(False, True, torch.float32, shape)
