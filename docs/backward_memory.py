@@ -36,8 +36,16 @@ byte an element.
 
 Liger's backward of `rms_norm` and of its rotary embedding writes over the gradient that it gets, and those of SwiGLU
 and GEGLU over the inputs that they kept: they allocate nothing, and a second backward through the same graph, or
-another reader of that gradient, finds other numbers. Here a backward leaves both as they are, as PyTorch asks of it,
-and allocates what it returns; `linear_cross_entropy` owns its gradients, and scales them in place.
+another reader of that gradient, finds other numbers. The operators here that could do the same are `rms_norm`, `rope`,
+`swiglu`, `gated`, `silu` and `dropout`, whose gradients have the shape of what they get. They do not, as PyTorch asks:
+autograd hands one gradient to all that are added (of `x + rms_norm(x)` the norm and the residual get the same memory),
+a user's hook or `retain_grad` may hold it, and what a forward kept is another layer's result and is read again by a
+second backward. None of this can be seen from inside a backward. So a backward leaves what it gets and what was kept as
+they are, and allocates what it returns.
+
+In place is what nobody else can see: `linear_cross_entropy` owns its gradients, and scales them in memory that they
+have; where several layers read one input, as in `joint_linear` and `linear_swiglu`, each gradient of it is added to the
+one before.
 """
 # What Liger's operators keep, in the same measure.
 LIGER = {"rms_norm": 2, "layer_norm": 2, "swiglu": 4, "gated": 4, "rope": 0, "softmax": 2, "cross_entropy": 2}

@@ -317,3 +317,29 @@ def test_batch_norm_of_nothing_leaves_the_running_statistics(shape, training):
         output = function(leaves[0], mean, variance, *leaves[1:], training)
         results.append((output, mean, variance, *torch.autograd.grad(output.sum(), leaves)))
     assert all(map(torch.equal, *results))
+
+
+# Of the operators whose backward could write over what it gets or kept.
+KEEPING = {
+    "rms_norm": (lambda x, w: ops.rms_norm(x, (16,), w), ((6, 16), (16,))),
+    "rope": (lambda x: ops.rope(x, ANGLES, ANGLES), ((2, 6, 2, 16),)),
+    "swiglu": (ops.swiglu, ((6, 16), (6, 16))),
+    "gated": (lambda gate, up: ops.gated(gate, up, "gelu"), ((6, 16), (6, 16))),
+    "silu": (ops.silu, ((6, 16),)),
+    "dropout": (lambda x: ops.dropout(x, 0.3, True), ((6, 16),)),
+}
+ANGLES = torch.linspace(-1, 1, 48, device=DEVICE).view(6, 8)
+
+
+@pytest.mark.parametrize("name", KEEPING)
+def test_a_backward_writes_over_nothing(name):
+    function, shapes = KEEPING[name]
+    inputs = [torch.randn(shape, device=DEVICE, requires_grad=True) for shape in shapes]
+    output = function(*inputs)
+    grad = torch.randn_like(output)
+    kept = [each.detach().clone() for each in (*inputs, output, grad)]
+    first = torch.autograd.grad(output, inputs, grad, retain_graph=True)
+    found = [each.clone() for each in first]
+    second = torch.autograd.grad(output, inputs, grad)
+    assert all(map(torch.equal, (*inputs, output, grad), kept))
+    assert all(map(torch.equal, first, found)) and all(map(torch.equal, second, found))
