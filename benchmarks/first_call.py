@@ -87,6 +87,8 @@ class Compiled(logging.Handler):
 
 def measure(mode, shape, gpu=None):
     """Call attention once: the seconds of each part, and how many kernels of each name were compiled."""
+    import torch.fx.experimental.symbolic_shapes  # noqa: F401  (the first torch.autograd.grad imports it: two seconds)
+
     import ninetoothed_ops  # noqa: F401  (registers torch.ops.ninetoothed)
 
     parts, compiled, log = Parts(), Compiled(), logging.getLogger("ninetoothed")
