@@ -28,6 +28,7 @@ from ninetoothed.runtime.workspace import workspace_of
 from ninetoothed.schedule import DataParallel, Persistent, Schedule, Sharing, SplitK, StreamK
 
 NOT_OVERLAPPED = "its products do not overlap with what lies between them"
+NO_ROUNDS = f"{NOT_OVERLAPPED}: no loop has two, with right operands that are loaded as they are"
 
 
 def compiled(definition: KernelDefinition, variant: Variant) -> Any:
@@ -117,7 +118,7 @@ def _compiled(
     lowered = _lowered(variant, schedule, target)
     emitted, applied = lowered.emitted, lowered.schedule
     if schedule.overlaps and not applied.overlaps:
-        raise ResourceError(NOT_OVERLAPPED)
+        raise ResourceError(lowered.not_overlapped)
     aligned = aligned_tensors(definition, variant.selection.specialisation) | {each.name for each in emitted.buffers}
     return compile_kernel(emitted, gpu, applied.num_warps, applied.num_stages, aligned, uses_wgmma)
 
@@ -129,6 +130,7 @@ class LoweredVariant:
     emitted: triton.Emitted
     schedule: Schedule
     reports: tuple[passes.PassReport, ...]
+    not_overlapped: str = NO_ROUNDS
 
 
 def lowered(variant: Variant) -> LoweredVariant:
@@ -144,14 +146,15 @@ def emitted_for(variant: Variant) -> triton.Emitted:
 def traced(definition: KernelDefinition, selection: Selection) -> Variant:
     """Trace a variant. Raises `ResourceError` where its products do not overlap as its schedule asks."""
     variant = trace(definition, selection)
-    if not has_form(variant):
-        raise ResourceError(NOT_OVERLAPPED)
+    if (reason := why_no_form(variant)) is not None:
+        raise ResourceError(reason)
     return variant
 
 
-def has_form(variant: Variant) -> bool:
-    """Tell whether a variant's products overlap where its schedule asks for it."""
-    return not variant.selection.schedule.overlaps or lowered(variant).schedule.overlaps
+def why_no_form(variant: Variant) -> str | None:
+    """Say why a variant's products do not overlap where its schedule asks for it; None where they do."""
+    found = lowered(variant) if variant.selection.schedule.overlaps else None
+    return None if found is None or found.schedule.overlaps else found.not_overlapped
 
 
 def _lowered(variant: Variant, schedule: Schedule, target: Target) -> LoweredVariant:
@@ -162,8 +165,9 @@ def _lowered(variant: Variant, schedule: Schedule, target: Target) -> LoweredVar
         emitted = gluon.print_kernel(scheduled, given, schedule, target)
     else:
         emitted = triton.print_kernel(scheduled, given, target)
-    if emitted is None:
-        return _lowered(variant, replace(schedule, overlaps=False), target)
+    if isinstance(emitted, str):
+        plain = _lowered(variant, replace(schedule, overlaps=False), target)
+        return replace(plain, not_overlapped=f"{NOT_OVERLAPPED}: {emitted}")
     reports = (passes.PassReport("before", True, variant.program), *scheduled.reports)
     dump(f"kernel {variant.program.name}: the passes for {variant.selection.gpu}", reports)
     return LoweredVariant(emitted, _applied(schedule, scheduled, emitted), scheduled.reports)

@@ -32,6 +32,8 @@ def lines(launcher: Any, selection: Selection, applied: Schedule, program: ir.Pr
     how = "measuring chose it" if is_measured else _ranking(launcher.definition, selection, gpu)
     why = f"{how} of {len(ranked)} that fit" if others else "it is the only one that fits"
     yield f"why: {why}; grid {' x '.join(map(str, selection.grid)) or 'one'}"
+    for schedule, reason in selection.choices.rejected.items():
+        yield reworded(f"not {schedule}: {reason.splitlines()[0]}", names)
     if others and not all(each is not None and each.costs for each in found):
         yield "estimates: counted from each program; the order is that of the line above, and they decide nothing"
     moving = microseconds(estimates.roofline().moving)

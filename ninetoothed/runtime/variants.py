@@ -148,15 +148,17 @@ class VariantCache:
             except SizeError as error:
                 choices.learn(error)
                 continue
-            except ResourceError:
-                if not choices.reject(selection.schedule, selection.values):
+            except ResourceError as error:
+                if not choices.reject(selection.schedule, selection.values, str(error)):
                     raise
                 continue
             spills = 0 if variant is None or choices.is_settled else variant.spills
             if spills <= selection.schedule.most_spilled:
                 return selection, variant
             spilling.append((spills, len(spilling), selection, variant))
-            if len(spilling) == MOST_SPILLING or not choices.reject(selection.schedule, selection.values):
+            if len(spilling) == MOST_SPILLING or not choices.reject(
+                selection.schedule, selection.values, f"{spills} bytes of registers spill"
+            ):
                 _, _, selection, variant = min(spilling)
                 choices.settle(selection.schedule)
                 return selection, variant

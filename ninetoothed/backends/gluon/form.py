@@ -53,6 +53,10 @@ RESERVED = 2048
 COPIES = (("async_load", "async_copy_global_to_shared"), ("async_store", "async_copy_shared_to_global"))
 
 
+class NoFormError(Exception):
+    """Tells why a program cannot be printed."""
+
+
 @dataclass(frozen=True)
 class Form:
     """The shared memory of a kernel, and the work of its warps.
@@ -83,34 +87,39 @@ def form_of(
     tasks: int,
     names: NameTable,
     shared_memory: int,
-) -> Form | None:
-    """Find the form of a program; None where it has none.
+) -> Form:
+    """Find the form of a program. Raises `NoFormError` where it has none.
 
     tasks: how many compute, each on tiles of its own beside those of rings. shared_memory: the bytes that there are.
     """
     finder = _Finder(program, tiles, schedule.num_stages, tasks, names)
     products = [dot for dot in ir.walk(program.body) if is_dot(dot)]
     loops = [each for each in ir.walk(program.body) if isinstance(each, ir.For) and any(map(is_dot, each.body))]
-    if not loops or not all(_is_for_warps(dot, schedule.num_warps) and finder.operands(dot) for dot in products):
-        return None
+    for dot in products:
+        _check_product(dot, schedule.num_warps)
+        finder.operands(dot)
     stores = (each for each in program.body if isinstance(each, ir.Store) and each in tiles)
     stored = {store: finder.outgoing(store) for store in stores if _is_matrix(tiles[store])}
     multiplied, looked_at = dict(finder.rings), finder.others(stored, shared_memory)
-    if looked_at is None:
-        return None
     copied = remove_dead(program.body, must_run=lambda each: any(load in finder.rings for load in ir.walk((each,))))
     are_shared = not any(HALF in ir.integers(operation) for operation in ir.walk(copied) if operation not in looked_at)
     own = {each: tiles[each] for each in (*finder.rings, *finder.resident, *stored)}
     if loops[-1].bindings:
-        return None
+        raise NoFormError("bounds of its loops are computed or loaded")
     form = Form(own, finder.rings, finder.resident, stored, copied, loops[-1].stop, looked_at)
-    return form if stored and are_shared and _are_read_by_products(program, form, multiplied) else None
+    if not stored:
+        raise NoFormError("the copy engine does not store its result")
+    if not are_shared or not _are_read_by_products(program, form, multiplied):
+        raise NoFormError("operands are read by more than one product, or by half of the rows")
+    return form
 
 
-def _is_for_warps(dot: ir.Apply, num_warps: int) -> bool:
-    """Tell whether a product is of 16-bit numbers, and of as many rows as the instructions of so many warps."""
-    are_narrow = all(operand.type.dtype.bits == 16 for operand in dot.operands)
-    return are_narrow and dot.result.type.lanes[0] == 16 * num_warps
+def _check_product(dot: ir.Apply, num_warps: int) -> None:
+    """Check that a product is of 16-bit numbers, and of as many rows as the instructions of so many warps."""
+    if any(operand.type.dtype.bits != 16 for operand in dot.operands):
+        raise NoFormError("a product is of other numbers than those of 16 bits")
+    if dot.result.type.lanes[0] != 16 * num_warps:
+        raise NoFormError(f"a product has {dot.result.type.lanes[0]} rows, for {num_warps} warps of 16")
 
 
 @dataclass
@@ -129,20 +138,25 @@ class _Finder:
     def __post_init__(self):
         self.feeds = Feeds(self.program.body)
 
-    def operands(self, dot: ir.Apply) -> bool:
-        """Find where the operands of a product are; False where that is no place for them."""
+    def operands(self, dot: ir.Apply) -> None:
+        """Find where the operands of a product are, and that these are places for them."""
         left, right = (self.feeds.turned(operand) for operand in dot.operands)
-        if right is None or right not in self.tiles:
-            return False
+        if right is None:
+            raise NoFormError("a right operand is computed")
+        self._check_tile(right)
         if left is not None and left not in self.resident:
-            if left not in self.tiles or left not in self.program.body:
-                return False
+            self._check_tile(left)
+            if left not in self.program.body:
+                raise NoFormError(f"`{left.access.parameter}` is loaded in a loop, as a left operand")
             self.resident[left] = self.buffer(left, self.names.fresh(f"{left.access.parameter}_ready"))
         key = right.access.parameter, self.tiles[right].block, left is None
         if key not in self.known:
             self.known[key] = self.ring(right)
         self.rings[right] = self.known[key]
-        return True
+
+    def _check_tile(self, load: ir.Load) -> None:
+        if load not in self.tiles:
+            raise NoFormError(f"the copy engine does not take the places or the strides of `{load.access.parameter}`")
 
     def outgoing(self, store: ir.Store) -> SharedTiles:
         """Return the buffer of what is stored: that of an operand of its shape, which no product reads any more."""
@@ -162,14 +176,16 @@ class _Finder:
         tiles, ready, free, count = (self.names.fresh(f"{load.access.parameter}_{what}") for what in whats)
         return Ring(self.tiles[load], load.access.type.dtype, tiles, ready, self.slots, free, count, self.tasks)
 
-    def others(self, stored: Mapping[ir.Store, SharedTiles], shared_memory: int) -> frozenset[ir.Load] | None:
-        """Find rings for what loops load beside operands; None where there is no memory for one, or no descriptor."""
+    def others(self, stored: Mapping[ir.Store, SharedTiles], shared_memory: int) -> frozenset[ir.Load]:
+        """Find rings for what loops load beside operands."""
         found, known = set(), dict[tuple, Ring]()
         for load in self._looked_at():
             dtype = load.access.type.dtype
-            was_timed = dtype.is_floating and dtype.bits in (16, 32)
-            if not was_timed or load not in self.tiles or not _is_matrix(self.tiles[load]):
-                return None
+            if not (dtype.is_floating and dtype.bits in (16, 32)):
+                raise NoFormError(f"its loop loads {dtype} of `{load.access.parameter}`")
+            self._check_tile(load)
+            if not _is_matrix(self.tiles[load]):
+                raise NoFormError(f"tiles of `{load.access.parameter}` have not their columns side by side in memory")
             key = load.access.parameter, self.tiles[load].block
             if key not in known:
                 taken = {*self.rings.values(), *self.resident.values(), *stored.values()}
@@ -178,7 +194,7 @@ class _Finder:
                 depth = min(left // (ring.bytes * self.tasks), self.slots)
                 known[key] = replace(ring, slots=depth * self.tasks, readers=1, tasks=self.tasks)
                 if depth < 1:
-                    return None
+                    raise NoFormError(f"shared memory has no room for tiles of `{load.access.parameter}`")
             self.rings[load] = known[key]
             found.add(load)
         return frozenset(found)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from ninetoothed import ir
 from ninetoothed.backends.gluon import layouts
 from ninetoothed.backends.gluon.copies import CopyingWarp
-from ninetoothed.backends.gluon.form import HOPPER, NAMES, Form, form_of
+from ninetoothed.backends.gluon.form import HOPPER, NAMES, Form, NoFormError, form_of
 from ninetoothed.backends.gluon.products import ComputingWarps
 from ninetoothed.backends.gluon.rings import Ring
 from ninetoothed.backends.triton import descriptors, grid, statements, syntax
@@ -44,8 +44,8 @@ _COPYING_REGISTERS, _COMPUTING_REGISTERS = 24, 240
 
 def print_kernel(
     scheduled: ScheduledProgram, given: tuple[ir.Parameter, ...], schedule: Schedule, target: Target
-) -> Emitted | None:
-    """Print a program that has been through all passes; None for one that has no such form.
+) -> Emitted | str:
+    """Print a program that has been through all passes; or say why it has no such form.
 
     given: the parameters with the dimensions that they had before.
     """
@@ -57,14 +57,15 @@ def print_kernel(
     # Where indices have 64 bits, the number of a task is converted, too, as only a tensor can be.
     is_wide = any(parameter.wide for parameter in scheduled.program.parameters)
     number = syntax.call("tl.to_tensor", syntax.name(half)) if is_wide else syntax.name(half)
-    form = form_of(program, scheduled.tma_tiles, schedule, tasks, names, target.shared_memory)
-    if form is None:
-        return None
+    try:
+        form = form_of(program, scheduled.tma_tiles, schedule, tasks, names, target.shared_memory)
+    except NoFormError as error:
+        return str(error)
     module = _Module(replace(scheduled, program=program), schedule, target, form, arguments, names, half, number)
     task = syntax.name(half) if tasks > 1 else syntax.number(0)
     compute = module.function("compute", program.body, ComputingWarps(form, task), tasks)
     copy = module.function("copy", form.copied, CopyingWarp(form))
-    return module.emitted(title, (compute, copy)) if module.has_form else None
+    return module.emitted(title, (compute, copy)) if module.has_form else "it calls functions of CUDA's library"
 
 
 def _touched(program: ir.Program) -> ir.Program:

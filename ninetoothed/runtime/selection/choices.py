@@ -61,7 +61,7 @@ class Choices:
 
     specialisation: what is known of the class. key: that with the precision of products, the sizes, rounded, the GPU
         or the backend of a host.
-    rejected: those that need more of something than the GPU has, or that spill.
+    rejected: those that need more of something than the GPU has, or that spill, and why.
     learned: what tracing found that blocks must fulfil.
     is_settled: whether measuring has chosen the first.
     """
@@ -70,7 +70,7 @@ class Choices:
     specialisation: Specialisation
     key: tuple[Specialisation, tuple[tuple[str, int], ...], Machine | Host]
     schedules: tuple[Schedule, ...]
-    rejected: set[Schedule] = field(default_factory=set)
+    rejected: dict[Schedule, str] = field(default_factory=dict)
     learned: tuple[ir.Requirement, ...] = ()
     is_settled: bool = False
 
@@ -120,18 +120,18 @@ class Choices:
             raise error
         self.learned = (*self.learned, found)
 
-    def reject(self, schedule: Schedule, values: Mapping[str, int]) -> bool:
+    def reject(self, schedule: Schedule, values: Mapping[str, int], why: str) -> bool:
         """Choose the next best for calls like this one; False, and the same again, where there is none."""
-        self.rejected.add(schedule)
+        self.rejected[schedule] = why
         if next(self.fitting(values), None) is None:
-            self.rejected.discard(schedule)
+            del self.rejected[schedule]
             return False
         return True
 
     def settle(self, schedule: Schedule) -> None:
         """Let calls get a schedule from now on."""
         self.schedules = (schedule, *(each for each in self.schedules if each != schedule))
-        self.rejected.discard(schedule)
+        self.rejected.pop(schedule, None)
         self.is_settled = True
 
 

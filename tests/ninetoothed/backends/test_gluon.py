@@ -409,5 +409,5 @@ def test_warps_have_sixteen_rows_each(rows, warps, is_gluon):
         make().definition, launcher._variants.select(launcher.plan, call, place, machine.H200, schedule)
     )
     emitted = executable.emitted_for(traced)
-    assert (emitted.dialect == "gluon") == is_gluon == executable.has_form(traced)
+    assert (emitted.dialect == "gluon") == is_gluon == (executable.why_no_form(traced) is None)
     assert ("half: gl.constexpr" in emitted.source) == ((rows, warps) == (128, 4))

@@ -51,17 +51,31 @@ FORMS = {
     "summed": lambda: summed(NONE, sdpa.NO_MASK),
     "summed, added": lambda: summed(mask(), sdpa.ADDITIVE_MASK),
 }
-# Which take no less time there than in Triton, or were not seen to be right.
+# Which take no less time there than in Triton, or were not seen to be right; and what `explain` says of them.
 WITHOUT = {
     "window": lambda: own("window", 1024),
     "boolean": lambda: masked(sdpa.make(), mask(torch.bool), sdpa.BOOLEAN_MASK),
     "capped": lambda: masked(sdpa.make(is_capped=True), NONE, sdpa.NO_MASK, True, 30.0),
+    "lengths": lambda: masked(sdpa.make(has_lengths=True), NONE, sdpa.NO_MASK, False, halves(1, dtype=torch.int32)),
+    "paged": lambda: (own_attention.make("paged"), paged(halves, 4, LENGTH, 9, 2048, torch.empty(4, 2).int())),
 }
+REASONS = {
+    "window": "bounds of its loops are computed or loaded",
+    "boolean": "its loop loads int1 of `mask`",
+    "capped": "it calls functions of CUDA's library",
+    "lengths": "no loop has two, with right operands that are loaded as they are",
+    "paged": "no loop has two, with right operands that are loaded as they are",
+}
+
+
+def paged(make, batch, rows, pages, size, table, heads=16, depth=128):
+    x, page = make(batch, heads, rows, depth), (pages, heads, size, depth)
+    return x, make(*page), make(*page), table, torch.full_like(x, float("nan"))
 
 
 @functools.cache
 def variant(form):
-    kernel, values = {**FORMS, **WITHOUT}[form]()
+    kernel, values = FORMS[form]()
     return dispatch.Launcher(kernel.definition).trace(values, {}, machine.H200)
 
 
@@ -74,7 +88,18 @@ def test_products_overlap(form):
 
 @pytest.mark.parametrize("form", WITHOUT)
 def test_what_is_no_quicker_there_stays_in_triton(form):
-    assert not variant(form).selection.schedule.overlaps
+    kernel, values = WITHOUT[form]()
+    lines = kernel.explain(*values, gpu=machine.H200).splitlines()
+    chosen, told = (next(line for line in lines if line.startswith(start)) for start in ("chosen ", "not "))
+    assert "overlaps" not in chosen and "overlaps: " in told and told.endswith(f": {REASONS[form]}")
+
+
+@pytest.mark.parametrize("size", (32, 13))
+def test_pages_of_a_cache(size):
+    values = paged(torch.randn, 2, 45, 9, size, torch.tensor([[7, 0, 3], [8, 8, 1]]), heads=2, depth=24)
+    own_attention.make("paged")(*values)
+    expected = own_attention.reference("paged", *values[:4])
+    assert torch.allclose(values[-1].double(), expected, atol=2e-6)
 
 
 @pytest.mark.parametrize("form, most_spilled", (("bias", 64), ("added f32", 32)))
