@@ -4,7 +4,7 @@ import functools
 import inspect
 import sys
 from collections.abc import Mapping
-from types import FunctionType
+from types import BuiltinFunctionType, FunctionType
 from typing import Any, ClassVar
 
 import torch
@@ -37,8 +37,10 @@ ROTARY = "apply_rotary_pos_emb"
 OTHERS = ("eager_attention_forward", "repeat_kv")
 CALLED = (ROTARY, "rotate_half", *OTHERS)
 REGISTRY = "ALL_ATTENTION_FUNCTIONS"
-# Context parallelism puts a function in its place, which asks other processes for keys: it is seen by comparing.
-ATTENTION = functional.scaled_dot_product_attention
+# Context parallelism puts a function in its place, which asks other processes for keys: it is seen by comparing. None
+# where that was there before this file was: PyTorch's own is built in.
+ATTENTION: Any = functional.scaled_dot_product_attention
+ATTENTION = ATTENTION if isinstance(ATTENTION, BuiltinFunctionType) else None
 PROJECTIONS = ("q_proj", "k_proj", "v_proj", "o_proj")
 
 

@@ -1,6 +1,7 @@
 """PyTorch's attention is replaced, as context parallelism does: swapped models ask the function that took its place."""
 
 import copy
+import runpy
 
 import pytest
 import torch
@@ -8,6 +9,7 @@ from torch.nn import functional
 
 from ninetoothed.errors import UnsupportedError
 from ninetoothed_ops import swap_modules
+from ninetoothed_ops.modules import attention
 from tests.conftest import DEVICE, error
 
 pytest.importorskip("transformers")
@@ -51,6 +53,12 @@ def test_the_replacement_is_asked(asked, way):
     else:
         assert swap_modules(own, join=way == "joined").swapped
     assert error(own(input_ids=IDS, use_cache=False).logits, expected) < 1e-5 and len(asked) == 2
+
+
+@pytest.mark.filterwarnings("ignore:.*found in sys.modules")
+def test_what_was_replaced_before_the_import_is_not_taken_for_pytorchs_own(asked):
+    assert runpy.run_module("ninetoothed_ops.modules.attention")["ATTENTION"] is None
+    assert attention.ATTENTION is torch._C._nn.scaled_dot_product_attention
 
 
 @torch.no_grad()
