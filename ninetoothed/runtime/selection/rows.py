@@ -89,12 +89,7 @@ def _products(problem: TuningProblem, machine: Machine) -> Schedule:
 
     def halve(are_looped: bool) -> bool:
         sides = [name for name in blocks if (name in loops) == are_looped and blocks[name] > SHORTEST]
-        halves = {name: problem.block(name, blocks[name] // 2) for name in sides}
-        smaller = [name for name in sides if halves[name] < blocks[name]]
-        if smaller:
-            largest = max(smaller, key=blocks.__getitem__)
-            blocks[largest] = halves[largest]
-        return bool(smaller)
+        return _halve_largest(problem, blocks, sides)
 
     while problem.programs(blocks) < machine.multiprocessors and halve(are_looped=False):
         pass
@@ -102,6 +97,14 @@ def _products(problem: TuningProblem, machine: Machine) -> Schedule:
         pass
     lanes = max([problem.lanes(tile, blocks) for tile in problem.pattern.tiles], default=1)
     return problem.schedule(blocks, 4 if lanes <= LARGE_PRODUCT else 8, stages)
+
+
+def _halve_largest(problem: TuningProblem, blocks: dict[str, int], names: Collection[str]) -> bool:
+    """Halve the largest of some blocks that may be smaller; tell whether there is one."""
+    halves = {name: problem.block(name, blocks[name] // 2) for name in names}
+    smaller = [name for name in names if halves[name] < blocks[name]]
+    blocks |= {name: halves[name] for name in sorted(smaller, key=lambda name: -blocks[name])[:1]}
+    return bool(smaller)
 
 
 def _most_cut(problem: TuningProblem) -> list[LoadedTile]:
@@ -183,10 +186,6 @@ def on_cpu(problem: TuningProblem) -> Schedule:
         least = 2 if name in problem.work.loops or len(problem.definition.meta_symbols) > 1 else 1
         blocks[name] = within(symbol, power_below(max(extent // least, 1)))
     while max((problem.lanes(tile, blocks) for tile in problem.work.tiles), default=1) > MOST_LANES:
-        halves = {name: problem.block(name, block // 2) for name, block in blocks.items()}
-        smaller = [name for name, half in halves.items() if half < blocks[name]]
-        if not smaller:
+        if not _halve_largest(problem, blocks, blocks):
             break
-        largest = max(smaller, key=blocks.__getitem__)
-        blocks[largest] = halves[largest]
     return Schedule(tuple(blocks.items()))
