@@ -9,7 +9,7 @@ from ninetoothed.errors import UnsupportedError
 from ninetoothed.runtime import private, private_dispatch, private_functorch
 from ninetoothed.runtime.private import FunctionSchema, OpOverload
 
-from .forward_mode import WITHOUT, call_on_duals, tangents_of
+from .forward_mode import WITHOUT, call_on_duals, tangents_of, tensors_among
 from .recording import Gradient, recorder, recorder_of_plain_calls
 
 
@@ -80,13 +80,6 @@ def _have_tangents(values: Iterable) -> bool:
     return private.counts_tangents() and any(
         forward_ad.unpack_dual(tensor, level=0).tangent is not None for tensor in tensors_among(values)
     )
-
-
-def tensors_among(values: Iterable) -> list[torch.Tensor]:
-    """Collect the tensors among values and in lists among them."""
-    flat = (item for value in values for item in (value if isinstance(value, list | tuple) else (value,)))
-
-    return [item for item in flat if isinstance(item, torch.Tensor)]
 
 
 def no_tangents(name: str) -> UnsupportedError:

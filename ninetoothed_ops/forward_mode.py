@@ -77,7 +77,7 @@ class _CallAtPrimals:
 def call_on_duals(operator: OpOverload, allocate: Callable, args: tuple, kwargs: dict[str, Any]) -> Any:
     """Call an operator on tensors of which some have tangents; its results have theirs. `allocate` gives such."""
     primals, tangents = [], []
-    for tensor in _tensors(args):
+    for tensor in tensors_among(args):
         primal, tangent = forward_ad.unpack_dual(tensor, level=0)
         primals.append(primal)
         tangents.append(tangent)
@@ -101,7 +101,8 @@ def tangents_of(output: Any) -> Any:
     return tuple(map(tangents_of, output))
 
 
-def _tensors(values: Iterable) -> list[torch.Tensor]:
+def tensors_among(values: Iterable) -> list[torch.Tensor]:
+    """Collect the tensors among values and in lists among them."""
     flat = (item for value in values for item in (value if isinstance(value, list | tuple) else (value,)))
     return [item for item in flat if isinstance(item, torch.Tensor)]
 
@@ -122,20 +123,22 @@ def _derive(call: _CallAtPrimals, primals: list, tangents: dict[int, torch.Tenso
         return output, SYMMETRIC[name](given[0], args, call.kwargs, output)
     terms = TERMS.get(name, ())
     linear = {place for replaced, _ in terms for place in replaced}
-    if terms and not any(_tensors([value]) for i, value in enumerate(_tangents_alone(args, given)) if i not in linear):
+    if terms and not any(
+        tensors_among([value]) for i, value in enumerate(_tangents_alone(args, given)) if i not in linear
+    ):
         return call.operator(*args, **call.kwargs), _sum_of_terms(call, args, given, terms)
     return _by_gradients(call, primals, tangents)
 
 
 def _tangents_alone(args: tuple, given: tuple) -> list:
     """Give the tangent of each argument, None for those that are no tensors."""
-    return [new if _tensors([old]) else None for old, new in zip(args, given)]
+    return [new if tensors_among([old]) else None for old, new in zip(args, given)]
 
 
 def _sum_of_terms(call: _CallAtPrimals, args: tuple, given: tuple, terms) -> Any:
     total = None
     for replaced, left_out in terms:
-        if not any(_tensors([given[i]]) for i in replaced if i < len(given)):
+        if not any(tensors_among([given[i]]) for i in replaced if i < len(given)):
             continue
         inner = list(args)
         for i in (i for i in replaced if i < len(args)):

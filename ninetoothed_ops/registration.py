@@ -34,8 +34,9 @@ from ninetoothed.runtime.launch_plan import ReplayedFunction
 from ninetoothed.runtime.private import FunctionSchema, OpOverload
 
 from .autocast import cast_first, cast_where_enabled, uncast
-from .autograd import in_reverse, no_backward, tensors_among
+from .autograd import in_reverse, no_backward
 from .direct import direct
+from .forward_mode import tensors_among
 from .nested import itself_on_nested, refusing
 from .recording import Gradient
 from .schemas import check_parameters, parsed_schema, parted, written
