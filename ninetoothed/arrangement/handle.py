@@ -14,7 +14,7 @@ from ninetoothed.arrangement.symbol import Symbol, from_expr
 from ninetoothed.arrangement.value import Arrangement, Shape, Size
 from ninetoothed.arrangement.without_numbers import WithoutNumbers
 from ninetoothed.errors import arrangement_error as _error
-from ninetoothed.expr import as_expr, const, var
+from ninetoothed.expr import const, offset, var
 from ninetoothed.wording import brief
 
 if TYPE_CHECKING:
@@ -120,8 +120,7 @@ class Handle(WithoutNumbers):
             for level, shape in enumerate(self._arrangement.levels)
         )
         place, _ = metaops.index_map(self._arrangement, indices)
-        offset = sum((i * as_expr(s) for i, s in zip(place, source.strides, strict=True)), start=const(0))
-        linear = offset.linear(names)
+        linear = offset(place, source.strides).linear(names)
         if linear is None:
             raise _error(
                 f"`{self.name}`, of shape {shape_text(self.shape)}, has no strides: some neighbours are farther apart",
@@ -170,10 +169,8 @@ class Handle(WithoutNumbers):
         """
         source = self._arrangement.source
         place, _ = metaops.index_map(self._arrangement)
-        if dim is not None:
-            found = place[sources.dimension(f"`{source.name}`", dim, source.ndim)]
-        else:
-            found = sum((i * as_expr(s) for i, s in zip(place, source.strides, strict=True)), start=const(0))
+        along = None if dim is None else sources.dimension(f"`{source.name}`", dim, source.ndim)
+        found = offset(place, source.strides) if along is None else place[along]
         return from_expr(found, self._arrangement.symbols | {str(stride): stride for stride in source.strides})
 
     def names(self) -> set[Symbol]:

@@ -1,7 +1,7 @@
 """Integer expressions: canonical when built (`algebra`), what is known of variables (`facts`),
 and what follows from it (`intervals`, `proof`, `simplification`)."""
 
-from ninetoothed.expr.algebra import Expr, as_expr, cdiv, const, maximum, minimum, var
+from ninetoothed.expr.algebra import Expr, as_expr, cdiv, const, maximum, minimum, offset, var
 from ninetoothed.expr.atoms import Atom, FloorDiv, Max, Min, Mod, Var
 from ninetoothed.expr.division import condition
 from ninetoothed.expr.facts import Facts
@@ -29,6 +29,7 @@ __all__ = [
     "is_nonnegative",
     "maximum",
     "minimum",
+    "offset",
     "simplify",
     "var",
 ]

@@ -236,6 +236,11 @@ def cdiv(a: Operand, b: Operand) -> Expr:
     return (as_expr(a) - 1) // as_expr(b) + 1
 
 
+def offset(indices: Iterable[Operand], strides: Iterable[ExprLike]) -> Expr:
+    """Return how many elements an element of a tensor lies after the first."""
+    return sum((index * as_expr(stride) for index, stride in zip(indices, strides, strict=True)), start=const(0))
+
+
 def minimum(*operands: Operand) -> Expr:
     """Build the least of the operands; those that can be told to be no less than another are dropped."""
     return _extremum(Min, operands)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ninetoothed import dtypes
 from ninetoothed.arrangement.lowering import source_indices
 from ninetoothed.dtypes import PointerType
-from ninetoothed.expr import Expr, const, var
+from ninetoothed.expr import Expr, const, offset, var
 from ninetoothed.frontend import shapes
 from ninetoothed.frontend.context import TraceContext
 from ninetoothed.frontend.jagged import entry_of_tile
@@ -71,10 +71,7 @@ def _element_offsets(context: TraceContext, ref: TileRef) -> Value:
 
 def _flat(context: TraceContext, parameter: int, place: Access, indices: tuple[Expr, ...]) -> Value:
     """Return the offsets in elements of indices into a source, over the lanes of an access."""
-    strides = context.definition.parameters[parameter].source.strides
-    expr = const(0)
-    for index, stride in zip(indices, strides, strict=True):
-        expr = expr + index * context.number(stride)
+    expr = offset(indices, map(context.number, context.definition.parameters[parameter].source.strides))
     dtype = dtypes.int64 if context.argument(parameter).wide else context.builder.index_type
     return context.builder.index(expr, place.lanes, place.type.with_dtype(dtype))
 

@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 
 from ninetoothed import ir
 from ninetoothed.arrangement.guards import Guard, unimplied
-from ninetoothed.expr import Expr, Facts, const, divisor, minimum, simplify, var
+from ninetoothed.expr import Expr, Facts, divisor, minimum, offset, simplify, var
 from ninetoothed.ir.lanes import with_lanes
 from ninetoothed.ir.rewriter import access_at
 from ninetoothed.passes.operations import is_dot, is_ordered
@@ -101,8 +101,7 @@ class _Peeler(ir.Rewriter):
         if not is_aligned and bits >= 32 and any(map(is_dot, loop.body)):
             return False  # each element is copied ahead by itself, mask or not
         lanes = {lane.name: 0 for lane in access.lanes}
-        offset = sum((index * stride for index, stride in zip(access.indices, strides, strict=True)), start=const(0))
-        linear = offset.linear(lanes)
+        linear = offset(access.indices, strides).linear(lanes)
         near = {name for name in lanes if linear is None or linear[0][name] == 1}
         remaining = (guard.size - guard.index).subs(lanes)
         return bool(near & guard.index.variables) and divisor(remaining, self.facts) * bits % VECTOR != 0

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from ninetoothed import ir
-from ninetoothed.expr import Expr, Facts, const
+from ninetoothed.expr import Expr, Facts, offset
 from ninetoothed.races.enumeration import meets_again
 from ninetoothed.races.question import Question
 from ninetoothed.races.site import Site, Space
@@ -34,8 +34,7 @@ class TensorMemory:
         """Give a place as a pointer does: by the distance from the first element."""
         if site.is_pointed:
             return site
-        distance = sum((i * s for i, s in zip(site.place, self.strides, strict=True)), start=const(0))
-        return replace(site, place=(distance,))
+        return replace(site, place=(offset(site.place, self.strides),))
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,7 +14,7 @@ from ninetoothed import frontend, ir
 from ninetoothed.arrangement.symbol import Symbol
 from ninetoothed.definition import KernelDefinition, KernelParameter
 from ninetoothed.errors import ArgumentError, SizeError
-from ninetoothed.expr import Expr, as_expr, const
+from ninetoothed.expr import Expr, as_expr, const, offset
 from ninetoothed.races import Footprints, TensorMemory
 from ninetoothed.races.site import Site, Space
 from ninetoothed.runtime import arguments, jagged
@@ -70,8 +70,7 @@ class Subject:
         if not self._is_flat(name):
             return memory.sizes
         # All that lies between the first and the last one.
-        ends = ((size - 1) * stride for size, stride in zip(memory.sizes, memory.strides, strict=True))
-        return (sum(ends, start=const(1)),)
+        return (offset([size - 1 for size in memory.sizes], memory.strides) + 1,)
 
     def is_dense(self, name: str, values: Mapping[str, int]) -> bool:
         """Tell whether all places are elements: there is no memory between these."""

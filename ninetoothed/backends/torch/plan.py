@@ -17,7 +17,7 @@ from ninetoothed.backends.torch import forms
 from ninetoothed.backends.torch.algebra import evaluate
 from ninetoothed.backends.torch.evaluation_order import EvaluationOrder, make_order
 from ninetoothed.dtypes import PointerType
-from ninetoothed.expr import Expr
+from ninetoothed.expr import offset
 from ninetoothed.ir.effects import stored
 from ninetoothed.language.primitive import Effect
 
@@ -160,13 +160,11 @@ def _bind_access(program: ir.Program, access: ir.Access, numbers: Mapping[str, i
     lanes = {lane.axis: lane.name for lane in access.lanes}
     names = (*program.axes, *(lanes.get(axis) for axis in range(len(access.type.lanes))))
     strides = program.parameter(access.parameter).strides
-    offset = forms.form_of(
-        sum((i * s for i, s in zip(access.indices, strides, strict=True)), start=Expr(())), names, numbers
-    )
+    distance = forms.form_of(offset(access.indices, strides), names, numbers)
     constraints = tuple(each for guard in access.guards for each in _constraints(guard, names, numbers))
-    mentioned = offset.expr.variables.union(*(form.expr.variables for form, _, _ in constraints))
+    mentioned = distance.expr.variables.union(*(form.expr.variables for form, _, _ in constraints))
     known = {*names, *numbers, *(name for name, _ in access.bindings)}
-    return BoundAccess(access, names, offset, constraints, tuple(sorted(mentioned - known)))
+    return BoundAccess(access, names, distance, constraints, tuple(sorted(mentioned - known)))
 
 
 def _constraints(
