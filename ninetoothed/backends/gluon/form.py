@@ -8,7 +8,7 @@ stored leaves by the copy engine, but for vectors.
 
 What is printed as a call of CUDA's library, or of a helper of our own, has no form: see `kernel`. Nor have loops whose
 bounds the program computes, as those of a window, which took 1.16 to 1.37 of the time in Triton on an H200; nor what is
-loaded beside operands and is of other types than floats of 16 and 32 bits.
+loaded beside operands and is of other types than booleans and floats of 16 and 32 bits.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from dataclasses import dataclass, field, replace
 from ninetoothed import ir
 from ninetoothed.backends.gluon.rings import Ring, SharedTiles
 from ninetoothed.backends.triton.names import NameTable
+from ninetoothed.dtypes import int1
 from ninetoothed.expr import Expr
 from ninetoothed.passes.dead_code import remove_dead
 from ninetoothed.passes.operations import is_dot, readers
@@ -181,7 +182,7 @@ class _Finder:
         found, known = set(), dict[tuple, Ring]()
         for load in self._looked_at():
             dtype = load.access.type.dtype
-            if not (dtype.is_floating and dtype.bits in (16, 32)):
+            if dtype != int1 and not (dtype.is_floating and dtype.bits in (16, 32)):
                 raise NoFormError(f"its loop loads {dtype} of `{load.access.parameter}`")
             self._check_tile(load)
             if not _is_matrix(self.tiles[load]):

@@ -24,7 +24,7 @@ from ninetoothed.backends.triton.context import EmitContext, ValueText
 from ninetoothed.backends.triton.functions import dtype_node, materialise
 from ninetoothed.backends.triton.tiles import TilePrinter
 from ninetoothed.backends.triton.variables import target
-from ninetoothed.dtypes import int32
+from ninetoothed.dtypes import int1, int32
 from ninetoothed.expr import Expr, var
 from ninetoothed.passes.operations import is_dot
 
@@ -112,6 +112,8 @@ class ComputingWarps:
         context.run(syntax.call("mbarrier.wait", at(ring.ready, slot), ring.parity()))
         context.append(ring.counted())
         tile = syntax.method(ring.tile_in(slot), "load", syntax.name(layouts.NAME))
+        if load.result.type.dtype == int1:
+            tile = syntax.binary("!=", tile, syntax.number(0))
         name = target(context, load.result, place, load.result.hint or load.access.parameter, load.result.type.lanes)
         context.append(syntax.assign(name, accesses.filled(context, load, tile)))
         context.texts.hold(load.result, name, load.result.type.lanes)

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from ninetoothed.backends.triton import syntax
 from ninetoothed.backends.triton.context import EmitContext
 from ninetoothed.backends.triton.functions import dtype_node
-from ninetoothed.dtypes import DType, PointerType
+from ninetoothed.dtypes import DType, PointerType, int1, int8
 from ninetoothed.passes.tma_tiles import TmaTile
 
 
@@ -36,7 +36,7 @@ class SharedTiles:
 
     @property
     def bytes(self) -> int:
-        return math.prod(self.tile.block) * self.dtype.bits // 8
+        return math.prod(self.tile.block) * in_memory(self.dtype).bits // 8
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -54,7 +54,7 @@ class SharedTiles:
     def allocated(self, descriptor: ast.expr) -> Iterator[ast.stmt]:
         """Allocate the memory, in the layout in which a descriptor copies."""
         shape, layout = (self.slots, *self.tile.block), ast.Attribute(descriptor, "layout")
-        yield _allocated(self.tiles, dtype_node(self.dtype), shape, layout)
+        yield _allocated(self.tiles, dtype_node(in_memory(self.dtype)), shape, layout)
         for name in self.barriers():
             yield _allocated(name, syntax.name("tl.int64"), (self.slots, 1), syntax.call("mbarrier.MBarrierLayout"))
         slot, counts = syntax.name("slot"), self.barriers().items()
@@ -110,6 +110,12 @@ class Ring(SharedTiles):
 
     def counted(self) -> ast.stmt:
         return syntax.assign(self.count, syntax.binary("+", syntax.name(self.count), syntax.number(1)))
+
+
+def in_memory(dtype: DType | PointerType) -> DType:
+    """Return the type of an element as the copy engine knows it: truth takes a byte."""
+    assert isinstance(dtype, DType)
+    return int8 if dtype == int1 else dtype
 
 
 def at(name: str, slot: ast.expr) -> ast.expr:

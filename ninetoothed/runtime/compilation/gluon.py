@@ -10,6 +10,7 @@ from types import ModuleType
 from typing import Any
 
 from ninetoothed.backends.gluon.form import COPIES, LANGUAGE, NAMES, TMA
+from ninetoothed.backends.gluon.rings import in_memory
 from ninetoothed.backends.triton import KernelArgument
 from ninetoothed.runtime.missing import tell
 
@@ -65,4 +66,4 @@ def layout(argument: KernelArgument) -> str:
     """Write the layout in which a descriptor copies to shared memory."""
     from triton.experimental.gluon import language as gl
 
-    return repr(gl.NVMMASharedLayout.get_default_for(list(argument.block), getattr(gl, argument.dtype.name)))
+    return repr(gl.NVMMASharedLayout.get_default_for(list(argument.block), getattr(gl, in_memory(argument.dtype).name)))

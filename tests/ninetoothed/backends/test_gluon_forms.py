@@ -46,6 +46,7 @@ NONE = mask(torch.bool, 1, 1).expand(1, 16, LENGTH, LENGTH)
 FORMS = {
     "bias": lambda: own("bias", mask()),
     "added": lambda: masked(sdpa.make(), mask(), sdpa.ADDITIVE_MASK),
+    "boolean": lambda: masked(sdpa.make(), mask(torch.bool), sdpa.BOOLEAN_MASK),
     "added f32": lambda: masked(sdpa.make(), mask(torch.float32), sdpa.ADDITIVE_MASK, False),
     "sinks": lambda: masked(sdpa.make(has_sinks=True), NONE, sdpa.NO_MASK, True, mask(keys=1)[:1]),
     "summed": lambda: summed(NONE, sdpa.NO_MASK),
@@ -54,14 +55,12 @@ FORMS = {
 # Which take no less time there than in Triton, or were not seen to be right; and what `explain` says of them.
 WITHOUT = {
     "window": lambda: own("window", 1024),
-    "boolean": lambda: masked(sdpa.make(), mask(torch.bool), sdpa.BOOLEAN_MASK),
     "capped": lambda: masked(sdpa.make(is_capped=True), NONE, sdpa.NO_MASK, True, 30.0),
     "lengths": lambda: masked(sdpa.make(has_lengths=True), NONE, sdpa.NO_MASK, False, halves(1, dtype=torch.int32)),
     "paged": lambda: (own_attention.make("paged"), paged(halves, 4, LENGTH, 9, 2048, torch.empty(4, 2).int())),
 }
 REASONS = {
     "window": "bounds of its loops are computed or loaded",
-    "boolean": "its loop loads int1 of `mask`",
     "capped": "it calls functions of CUDA's library",
     "lengths": "no loop has two, with right operands that are loaded as they are",
     "paged": "no loop has two, with right operands that are loaded as they are",
@@ -116,6 +115,7 @@ def test_each_task_has_tiles_of_a_mask():
     for form, tiles in (
         ("added", "float16, [4, 64, 128]"),
         ("added f32", "float32, [2, 64, 128]"),
+        ("boolean", "int8, [4, 64, 128]"),
     ):
         source = executable.emitted_for(variant(form)).source
         computing, _, copying = source.partition("def copy(")
