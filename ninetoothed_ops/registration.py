@@ -175,7 +175,7 @@ class Functions:
     @cached_property
     def replayed(self) -> ReplayedFunction:
         """The function that remembers what its calls on CUDA launch."""
-        return ReplayedFunction(self.allocate, self.launch, bool(self.written))
+        return ReplayedFunction(self.allocate, self.launch)
 
     @property
     def fake(self) -> Callable:

@@ -15,8 +15,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-import torch
-
 from ninetoothed import ir
 from ninetoothed.definition import KernelDefinition
 from ninetoothed.errors import AliasingWarning
@@ -25,12 +23,10 @@ from ninetoothed.expr.sizes import evaluate
 from ninetoothed.frontend.oversights import warn_at
 from ninetoothed.races import Footprints
 from ninetoothed.runtime.arguments import problem
+from ninetoothed.runtime.memory import are_shared, reach
 
 if TYPE_CHECKING:
     from ninetoothed.runtime.variants import Variant
-
-# How many steps are spent to prove that interleaved elements are apart; views take a few.
-WORK = 100_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,6 +76,20 @@ def _line(place: ir.SourceLocation | None) -> str:
     return "a line" if place is None else f"line {place.line}"
 
 
+@dataclass(frozen=True)
+class KnownPair:
+    """Two arguments, of which the first is written to, as `Pair` tells of them.
+
+    distance: in bytes from the second to the first where a recorded call has shown that it does no harm.
+    """
+
+    output: int
+    other: int
+    may_be_in_place: bool
+    distance: int = 0
+    reads_again: None = None
+
+
 def pairs(definition: KernelDefinition, variant: Variant, values: Mapping[str, int]) -> tuple[Pair, ...]:
     """List the pairs of tensors that a variant touches, and of which it writes to the first; each pair once."""
     names = [parameter.name for parameter in definition.parameters]
@@ -93,7 +103,7 @@ def pairs(definition: KernelDefinition, variant: Variant, values: Mapping[str, i
     )
 
 
-def check_memory(definition: KernelDefinition, args: Sequence[Any], separate: tuple[Pair, ...]) -> None:
+def check_memory(definition: KernelDefinition, args: Sequence[Any], separate: Sequence[Pair | KnownPair]) -> None:
     """Raise `ArgumentError` for an output that shares memory with another argument, unless that is harmless."""
     for pair, distance in near(args, separate):
         output, other = args[pair.output], args[pair.other]
@@ -108,7 +118,7 @@ def check_memory(definition: KernelDefinition, args: Sequence[Any], separate: tu
             warn_at(definition.application, AliasingWarning, message, place)
 
 
-def near(args: Sequence[Any], separate: tuple[Pair, ...]) -> Iterator[tuple[Pair, int]]:
+def near(args: Sequence[Any] | Mapping[int, Any], separate: Iterable[Any]) -> Iterator[tuple[Any, int]]:
     """Yield the pairs whose addresses interleave, with the distance in bytes from the second to the first."""
     for pair in separate:
         output, other = args[pair.output], args[pair.other]
@@ -116,49 +126,3 @@ def near(args: Sequence[Any], separate: tuple[Pair, ...]) -> Iterator[tuple[Pair
             distance = output.data_ptr() - other.data_ptr()
             if reached[0] < distance < reached[1]:
                 yield pair, distance
-
-
-def begin_alike(values: Iterable[Any]) -> bool:
-    """Tell whether two tensors begin at one address, as those do that are the same memory."""
-    tensors = (value for value in values if isinstance(value, torch.Tensor) and value.numel())
-    addresses = [address for address in map(torch.Tensor.data_ptr, tensors) if address]  # 0 is no memory
-    return len(set(addresses)) < len(addresses)
-
-
-def reach(output: Any, other: Any) -> tuple[int, int] | None:
-    """Return the distances between which addresses of two tensors interleave; None where they cannot."""
-    spans = [_span(value) for value in (output, other)]
-    return (-spans[0], spans[1]) if all(spans) else None
-
-
-def _span(value: Any) -> int:
-    """Return how many bytes lie between a tensor's first and last; 0 for what has no memory of its own."""
-    if not isinstance(value, torch.Tensor) or value.layout != torch.strided or value.is_nested or not value.numel():
-        return 0
-    last = sum((size - 1) * stride for size, stride in zip(value.shape, value.stride(), strict=True))
-    return (last + 1) * value.itemsize
-
-
-def are_shared(a: torch.Tensor, b: torch.Tensor) -> bool:
-    """Tell whether a byte is in both; False where that takes too long to find out."""
-    import numpy
-
-    shares_memory: Any = numpy.shares_memory  # whose stub knows two numbers for `max_work`
-    try:
-        return bool(shares_memory(numpy.asarray(_Memory(a)), numpy.asarray(_Memory(b)), max_work=WORK))
-    except numpy.exceptions.TooHardError:
-        return False
-
-
-class _Memory:
-    """Shows NumPy where a tensor lies, on any device: it reads no element."""
-
-    def __init__(self, tensor: torch.Tensor):
-        width = tensor.itemsize
-        self.__array_interface__ = {
-            "version": 3,
-            "data": (tensor.data_ptr(), False),
-            "typestr": f"|V{width}",
-            "shape": tuple(tensor.shape),
-            "strides": tuple(stride * width for stride in tensor.stride()),
-        }

@@ -12,6 +12,7 @@ import math
 import numbers
 import sys
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -21,6 +22,7 @@ from ninetoothed.arrangement.sizes import as_int
 from ninetoothed.definition import KernelDefinition, KernelParameter
 from ninetoothed.errors import ArgumentError, ArgumentTypeError
 from ninetoothed.runtime import private
+from ninetoothed.runtime.memory import same_memory
 from ninetoothed.wording import near
 
 # Bytes by which addresses of tensors are divisible, or not: the variants differ.
@@ -40,6 +42,11 @@ class BoundCall:
 
     arguments: tuple[Any, ...]
     constants: tuple[tuple[str, int], ...] = ()
+
+    @cached_property
+    def same_memory(self) -> tuple[tuple[int, ...], ...]:
+        """The places of arguments that are the same memory."""
+        return same_memory(self.arguments)
 
 
 def role_of(parameter: KernelParameter) -> str:

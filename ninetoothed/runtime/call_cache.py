@@ -18,10 +18,10 @@ from typing import Any
 
 import torch
 
-from ninetoothed.runtime.aliasing import begin_alike
 from ninetoothed.runtime.arguments import ALIGNMENT
 from ninetoothed.runtime.fast_path import guarded
 from ninetoothed.runtime.launch_steps import FastPath, LaunchPlan
+from ninetoothed.runtime.memory import same_memory
 
 # How many fast paths are tried one after another: each one that does not match takes time.
 RECENT = 4
@@ -48,8 +48,7 @@ class CallCache:
     """Remember a plan or a mark for each call, for several threads at once.
 
     exact: the positions of arguments whose values count; None for all. For other numbers only the type counts, and for
-    integers the width. in_place: whether calls in which two tensors begin at one address are others; apart: the places
-    of these, None for all.
+    integers the width.
 
     Three memories, each asked where the one before does not recognise the call:
     `recent`      at most RECENT fast paths, which callers try first: the inline cache
@@ -62,12 +61,8 @@ class CallCache:
     again later.
     """
 
-    def __init__(
-        self, exact: tuple[int, ...] | None = None, in_place: bool = False, apart: tuple[int, ...] | None = None
-    ):
+    def __init__(self, exact: tuple[int, ...] | None = None):
         self._exact = exact
-        self._in_place = in_place
-        self._apart = apart
         self._known: dict[tuple, LaunchPlan | Mark] = {}
         self._by_shapes: dict[tuple, tuple[FastPath, ...]] = {}
         self._tries = 0
@@ -93,7 +88,7 @@ class CallCache:
     def find(self, args: tuple, constants: tuple) -> LaunchPlan | Mark | None:
         """Look a call up by its signature: None if it is unknown, `UNHASHABLE` if it has none."""
         try:
-            known = self._known.get(self._key(args, constants))
+            known = self._known.get(signature(args, constants, self._exact))
         except (RuntimeError, TypeError):  # no memory, or nothing to hash
             return Mark.UNHASHABLE
         return None if isinstance(known, LaunchPlan) and not known.is_current else known
@@ -103,9 +98,7 @@ class CallCache:
         if plan.fast_paths == FAST_PATHS:
             return None
         plan.fast_paths += 1
-        # Pairs of a kernel's arguments have guards of their own.
-        is_apart = self._in_place and plan.definition is None and not begin_alike(args)
-        path, shapes = guarded(args, constants, self._exact, plan, is_apart), _shapes(args)
+        path, shapes = guarded(args, constants, self._exact, plan), _shapes(args)
         if path is not None:
             self._by_shapes[shapes] = (*self._by_shapes.get(shapes, ())[-ALIKE + 1 :], path)
             if len(self.recent) < RECENT:
@@ -114,7 +107,7 @@ class CallCache:
 
     def keep(self, args: tuple, constants: tuple, found: LaunchPlan | Mark) -> None:
         """Remember what a call led to."""
-        key = self._key(args, constants)
+        key = signature(args, constants, self._exact)
         with self._lock:
             if len(self._known) >= CAPACITY:
                 self._known = dict(list(self._known.items())[CAPACITY // 2 :])
@@ -123,10 +116,6 @@ class CallCache:
                     if isinstance(known, LaunchPlan):
                         known.fast_paths = 0
             self._known[key] = found
-
-    def _key(self, args: tuple, constants: tuple) -> tuple:
-        compared = args if self._apart is None else (args[i] for i in self._apart)
-        return signature(args, constants, self._exact), self._in_place and begin_alike(compared)
 
     def forget(self) -> None:
         """Forget all calls."""
@@ -166,7 +155,7 @@ def signature(args: tuple, constants: tuple, exact: tuple[int, ...] | None) -> t
 
     Raises `TypeError` for tensors that are not plain, and `RuntimeError` for those without memory.
     """
-    key: list = [constants]
+    key: list = [constants, same_memory(args)]
     for argument in args:
         type_ = type(argument)
         if type_ in _PLAIN_TENSORS:

@@ -85,7 +85,7 @@ class Launcher:
         self._count = len(definition.parameters)
         self._names = frozenset(definition.constexpr_symbols)
         self._constants = tuple(index for index, role in enumerate(self.plan.roles) if role == "constant")
-        self._calls = CallCache(self._constants, in_place=True, apart=self.plan.apart)
+        self._calls = CallCache(self._constants)
         # Caches of launch plans with launches of this kernel: forgotten when its calls lead elsewhere.
         self.dependants: weakref.WeakSet[CallCache] = weakref.WeakSet()
         self._variants = variants.VariantCache()

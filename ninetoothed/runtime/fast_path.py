@@ -46,12 +46,12 @@ from typing import Any
 import torch
 
 from ninetoothed.runtime import private
-from ninetoothed.runtime.aliasing import reach
 from ninetoothed.runtime.arguments import ALIGNMENT
 from ninetoothed.runtime.compilation.compile import LoadedKernel
 from ninetoothed.runtime.compilation.descriptors import DescriptorTable
 from ninetoothed.runtime.launch_steps import Copy, FastPath, Launch, LaunchPlan, Scalar, TensorAddress, View
 from ninetoothed.runtime.loading.code import LoadedCode
+from ninetoothed.runtime.memory import reach
 from ninetoothed.runtime.workspace import Allocation, Workspace
 
 _SINGLETONS = frozenset({bool, type(None)})
@@ -103,12 +103,9 @@ def unguarded(plan: LaunchPlan) -> FastPath:
     return _finished(source, plan, range(plan.count))
 
 
-def guarded(
-    args: tuple, constants: tuple, exact: tuple[int, ...] | None, plan: LaunchPlan, is_apart: bool = False
-) -> FastPath | None:
+def guarded(args: tuple, constants: tuple, exact: tuple[int, ...] | None, plan: LaunchPlan) -> FastPath | None:
     """Write a plan for calls like this, with guards; None where these cannot tell them from others.
 
-    is_apart: whether no two tensors may begin at one address.
     Guards need at least one tensor, and tensors that are all aligned. There may be more arguments than the plan has.
     """
     places = [i for i, value in enumerate(args) if isinstance(value, torch.Tensor)]
@@ -141,8 +138,6 @@ def guarded(
         source.add("except Exception: return None")
     for i in places:
         source.add(f"if (p{i} := x{i}.data_ptr()) % {ALIGNMENT}: return None")
-    if is_apart and len(first) > 1:
-        source.add(f"if len({{{', '.join(f'p{i}' for i in first.values())}}}) != {len(first)}: return None")
     for pair in plan.separate:
         i, j = pair.output, pair.other
         if args[i] is not args[j] and (reached := reach(args[i], args[j])):

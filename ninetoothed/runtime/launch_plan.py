@@ -22,6 +22,7 @@ from typing import Any
 import torch
 
 from ninetoothed.free_names import FreeName
+from ninetoothed.runtime.aliasing import KnownPair, near
 from ninetoothed.runtime.arguments import ALIGNMENT
 from ninetoothed.runtime.call_cache import CallCache, Mark
 from ninetoothed.runtime.fast_path import run
@@ -55,6 +56,7 @@ class LaunchRecorder(TorchDispatchMode):
         self.precision: str | None = None
         self.devices: set[int] = set()
         self.free_names: tuple[FreeName, ...] = ()
+        self.separate: set[tuple[int, int]] = set()
         self.fits = True
         self._is_paused = False
 
@@ -138,6 +140,7 @@ class LaunchRecorder(TorchDispatchMode):
                 _, *place = self._places.get(id(given[position]), (None, None, 0))
                 passed[position] = TensorAddress(*place)
                 self.fits = self.fits and place[0] is not None
+        self.separate |= {(passed[each.output].number, passed[each.other].number) for each in plan.separate}
         for step in plan.steps:
             if isinstance(step, Launch) and step.is_replayable:
                 own = (
@@ -165,6 +168,8 @@ class LaunchRecorder(TorchDispatchMode):
         outputs = output if type(output) is tuple else (output,)
         if not (self.fits and len(self.devices) < 2 and all(map(is_recordable, outputs))):
             return None
+        pairs = [KnownPair(i, j, True) for i, j in sorted(self.separate) if i != j and max(i, j) < count]
+        distances = dict(near(self._whole, pairs))
         return LaunchPlan(
             count,
             tuple(self.steps),
@@ -173,6 +178,7 @@ class LaunchRecorder(TorchDispatchMode):
             self.precision,
             next(iter(self.devices), None),
             self.free_names,
+            separate=tuple(replace(pair, distance=distances.get(pair, 0)) for pair in pairs),
         )
 
 
@@ -191,13 +197,13 @@ class ReplayedFunction:
     """Call `allocate(*args)` for an output and `launch(output, *args)` to fill it; record and replay both.
 
     Both may depend only on types, shapes, strides, devices, alignment to 16 bytes, and values other than tensors;
-    `allocate` returns new tensors. writes: whether `launch` may write to other arguments than the output.
+    `allocate` returns new tensors.
     """
 
-    def __init__(self, allocate: Callable, launch: Callable, writes: bool = False):
+    def __init__(self, allocate: Callable, launch: Callable):
         self._allocate = allocate
         self._launch = launch
-        self.calls = CallCache(in_place=writes)
+        self.calls = CallCache()
 
     @hidden_from_dynamo
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -212,6 +218,10 @@ class ReplayedFunction:
             if output is not None:
                 return output
             known = self.calls.find(flat, names)
+        if isinstance(known, LaunchPlan) and any(
+            each not in (0, pair.distance) for pair, each in near(flat, known.separate)
+        ):
+            known = Mark.SEEN  # its kernels have checked another distance
         if isinstance(known, LaunchPlan):
             path = self.calls.add_fast_path(flat, names, known)
             output = None if path is None else path(flat, names)
@@ -232,12 +242,7 @@ class ReplayedFunction:
 
     def _record(self, args: tuple, names: tuple[str, ...], flat: tuple) -> Any:
         """Run a call, and keep its plan."""
-        # A tensor given twice may be two tensors the next time.
-        flat = tuple(
-            value.detach() if isinstance(value, torch.Tensor) and any(value is other for other in flat[:i]) else value
-            for i, value in enumerate(flat)
-        )
-        args, kwargs = flat[: len(args)], dict(zip(names, flat[len(args) :], strict=True))
+        kwargs = dict(zip(names, flat[len(args) :], strict=True))
         output = self._allocate(*args, **kwargs)
         outputs = tuple(output) if isinstance(output, tuple | list) else (output,)
         tensors = {number: value for number, value in enumerate((*flat, *outputs)) if isinstance(value, torch.Tensor)}

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from ninetoothed.free_names import FreeName
 from ninetoothed.runtime import private
-from ninetoothed.runtime.aliasing import Pair
+from ninetoothed.runtime.aliasing import KnownPair, Pair
 from ninetoothed.runtime.compilation.compile import LoadedKernel
 from ninetoothed.runtime.compilation.descriptors import DescriptorTable
 from ninetoothed.runtime.loading.code import LoadedCode
@@ -89,8 +89,8 @@ class LaunchPlan:
     Numbers of allocations follow those of the arguments. The first `outputs` are returned as a tuple; where that is
     0, the first is returned; nothing is returned where it is None. count: how many arguments there are.
     precision: that of float32 products, where it matters. device: the GPU that has to be the current one.
-    definition: of a call of a kernel, the kernel's, less what is absent. separate: the pairs of its arguments that may
-    not share a part of their memory.
+    definition: of a call of a kernel, the kernel's, less what is absent. separate: the pairs of arguments that may not
+    share a part of their memory.
     unguarded, fast_paths: the function that runs it, once there is one, and how many others were written of it.
     """
 
@@ -102,7 +102,7 @@ class LaunchPlan:
     device: int | None = None
     free_names: tuple[FreeName, ...] = ()
     definition: Any = None
-    separate: tuple[Pair, ...] = ()
+    separate: tuple[Pair | KnownPair, ...] = ()
     unguarded: FastPath | None = None
     fast_paths: int = 0
 

@@ -25,7 +25,6 @@ from ninetoothed.definition import KernelParameter
 from ninetoothed.dtypes import DType
 from ninetoothed.expr import Expr, as_expr, var
 from ninetoothed.expr.sizes import power_above
-from ninetoothed.runtime.aliasing import begin_alike
 from ninetoothed.runtime.arguments import ALIGNMENT, BoundCall, is_read_by_host
 from ninetoothed.runtime.jagged import apart
 from ninetoothed.runtime.specialise_plan import SpecialisationPlan
@@ -54,7 +53,7 @@ def specialise(
         divisors=tuple(sorted(_divisors(plan, known, unknown).items())),
         # The power of two that stands for sizes up to it; 0 for 0.
         bounds=tuple(sorted((name, n and power_above(n)) for name, n in unknown.items() if name in plan.tiled)),
-        in_place=begin_alike(call.arguments[i] for i in plan.apart),
+        in_place=any(len(plan.apart.intersection(places)) > 1 for places in call.same_memory),
     )
 
 

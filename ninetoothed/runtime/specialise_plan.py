@@ -60,9 +60,9 @@ class SpecialisationPlan:
         return tuple(role_of(parameter) for parameter in self.definition.parameters)
 
     @cached_property
-    def apart(self) -> tuple[int, ...]:
+    def apart(self) -> frozenset[int]:
         """The places of the parameters that are no part of another one, with which it shares its memory."""
-        return tuple(i for i, parameter in enumerate(self.definition.parameters) if parameter.part_of is None)
+        return frozenset(i for i, parameter in enumerate(self.definition.parameters) if parameter.part_of is None)
 
     @cached_property
     def tensors(self) -> tuple[KernelParameter, ...]:

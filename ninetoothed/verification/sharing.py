@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from ninetoothed.races.enumeration import Clash
-from ninetoothed.runtime.aliasing import Pair, are_shared, near
+from ninetoothed.runtime.aliasing import Pair, near
+from ninetoothed.runtime.memory import are_shared
 from ninetoothed.verification.counting import Touch
 from ninetoothed.verification.findings import Finding
 from ninetoothed.verification.notes import line_of, shapes_of, text_of, who

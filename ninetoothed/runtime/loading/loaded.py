@@ -56,7 +56,7 @@ class BuiltKernel:
             tuple(each.value for each in self._arguments[len(needed) :]) if needed == [*range(len(needed))] else ()
         )
         roles = (any(each.arguments[i].role == "constant" for each in self.variants) for i in range(self._count))
-        self._calls = CallCache(tuple(i for i, is_constant in enumerate(roles) if is_constant), in_place=True)
+        self._calls = CallCache(tuple(i for i, is_constant in enumerate(roles) if is_constant))
         self._code: dict[tuple[int, str], LoadedCode] = {}
         self._devices: dict[torch.device, Device] = {}
         self._lock = threading.RLock()
@@ -134,28 +134,27 @@ class BuiltKernel:
             )
         place = device_of_call(self, arguments)
         parameters = {name: kwargs[name] for name in kwargs.keys() & configured}
-        constants = {name: kwargs[name] for name in kwargs.keys() & symbols}
-        return self.plan(self, arguments, constants, (), place, parameters)
+        call = BoundCall(arguments, tuple((name, kwargs[name]) for name in sorted(kwargs.keys() & symbols)))
+        return self.plan(self, call, (), place, parameters)
 
     def plan(
         self,
         definition: Any,
-        arguments: tuple,
-        constants: Mapping[str, int],
+        call: BoundCall,
         free_names: tuple[FreeName, ...],
         place: torch.device,
         parameters: Mapping[str, Any] | None = None,
     ) -> LaunchPlan:
         """Plan a call of checked arguments on a GPU; errors name the parameters of `definition`."""
-        device, values = self._device(place), match.measured(arguments)
+        device, values = self._device(place), match.measured(call.arguments)
         variants = self._configured(self._runnable(device), parameters or {})
-        fitting = match.fitting(variants, arguments, constants, place, values)
+        fitting = match.fitting(variants, call, place, values)
         self._check_alone(fitting)
         variant = match.nearest(fitting, values)
-        check_stored(definition, BoundCall(arguments), frozenset(e.name for e in variant.arguments if e.stored))
+        check_stored(definition, call, frozenset(e.name for e in variant.arguments if e.stored))
         code = functools.partial(self._loaded, variant, device)
         return replace(
-            plan_of(variant, code, arguments, values, device, place), definition=definition, free_names=free_names
+            plan_of(variant, code, call.arguments, values, device, place), definition=definition, free_names=free_names
         )
 
     def _device(self, place: torch.device) -> Device:

@@ -12,8 +12,7 @@ from ninetoothed import dtypes
 from ninetoothed.built.description import BuiltArgument, BuiltVariant
 from ninetoothed.built.formula import evaluate, place, shown
 from ninetoothed.errors import ArgumentError
-from ninetoothed.runtime.aliasing import begin_alike
-from ninetoothed.runtime.arguments import ALIGNMENT, is_read_by_host
+from ninetoothed.runtime.arguments import ALIGNMENT, BoundCall, is_read_by_host
 from ninetoothed.runtime.private import matmul_precision
 
 
@@ -29,14 +28,10 @@ def measured(arguments: Sequence[Any]) -> dict[str, int]:
 
 
 def fitting(
-    variants: Iterable[BuiltVariant],
-    arguments: Sequence[Any],
-    constants: Mapping[str, int],
-    device: torch.device,
-    values: Mapping[str, int],
+    variants: Iterable[BuiltVariant], call: BoundCall, device: torch.device, values: Mapping[str, int]
 ) -> list[BuiltVariant]:
     """List the variants that serve a call. Raises `ArgumentError` where none does, and says what the nearest lacks."""
-    reasons = [(variant, list(_reasons(variant, arguments, constants, device, values))) for variant in variants]
+    reasons = [(variant, list(_reasons(variant, call, device, values))) for variant in variants]
     found = [variant for variant, lacking in reasons if not lacking]
     if not found:
         variant, lacking = min(reasons, key=lambda each: len(each[1]))
@@ -57,16 +52,11 @@ def distance(variant: BuiltVariant, values: Mapping[str, int]) -> int:
     return sum(abs(values.get(name, 0).bit_length() - size.bit_length()) for name, size in variant.sample.items())
 
 
-def _reasons(
-    variant: BuiltVariant,
-    arguments: Sequence[Any],
-    constants: Mapping[str, int],
-    device: torch.device,
-    values: Mapping[str, int],
-) -> Iterator[str]:
+def _reasons(variant: BuiltVariant, call: BoundCall, device: torch.device, values: Mapping[str, int]) -> Iterator[str]:
     """Yield why a variant does not serve a call; "" for each guard that cannot be evaluated."""
-    if dict(variant.constants) != dict(constants):
-        yield f"it was built with {dict(variant.constants)}, and the call gives {dict(constants)}"
+    arguments, constants = call.arguments, dict(call.constants)
+    if dict(variant.constants) != constants:
+        yield f"it was built with {dict(variant.constants)}, and the call gives {constants}"
     if variant.precision is not None and variant.precision != matmul_precision():
         yield (
             f"it was built for float32 products of precision {variant.precision!r}, and"
@@ -74,7 +64,7 @@ def _reasons(
         )
     is_double = any(isinstance(value, torch.Tensor) and value.dtype == torch.float64 for value in arguments)
     for each in variant.separate:
-        if not each.in_place and begin_alike((arguments[each.output], arguments[each.other])):
+        if not each.in_place and any({each.output, each.other}.issubset(places) for places in call.same_memory):
             names = (variant.arguments[i].name for i in (each.output, each.other))
             yield f"it was built for memory of their own of {' and '.join(names)}, which begin at one address"
     pairs = zip(variant.arguments, arguments, strict=True)

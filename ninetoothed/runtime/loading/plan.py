@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -12,6 +11,7 @@ import torch
 from ninetoothed.built.description import BuiltVariant, Separate
 from ninetoothed.built.formula import evaluate
 from ninetoothed.runtime import workspace
+from ninetoothed.runtime.aliasing import KnownPair
 from ninetoothed.runtime.arguments import is_read_by_host
 from ninetoothed.runtime.compilation.descriptors import DescriptorTable
 from ninetoothed.runtime.launch_steps import Launch, LaunchPlan, Scalar, TensorAddress
@@ -29,7 +29,7 @@ def plan_of(
 ) -> LaunchPlan:
     """Plan the launch of calls like one that a variant serves. code: loads it, unless there is nothing to launch."""
     x, y, z = (evaluate(axis, values) for axis in variant.grid)
-    separate: Any = tuple(_pair(each, arguments) for each in variant.separate)
+    separate = tuple(_pair(each, arguments) for each in variant.separate)
     if not x * y * z:
         return LaunchPlan(len(arguments), precision=variant.precision, device=device.index)
     most = variant.most_programs(device.multiprocessors)
@@ -50,20 +50,10 @@ def plan_of(
     return LaunchPlan(len(arguments), (launch,), precision=variant.precision, device=device.index, separate=separate)
 
 
-@dataclass(frozen=True)
-class LoadedPair:
-    """Two arguments of a call, as `runtime.aliasing.Pair` tells of them."""
-
-    output: int
-    other: int
-    may_be_in_place: bool
-    reads_again: None = None
-
-
-def _pair(each: Separate, arguments: Sequence[Any]) -> LoadedPair:
+def _pair(each: Separate, arguments: Sequence[Any]) -> KnownPair:
     output, other = arguments[each.output], arguments[each.other]
     is_alike = output.shape == other.shape and output.stride() == other.stride()
-    return LoadedPair(each.output, each.other, each.in_place and is_alike)
+    return KnownPair(each.output, each.other, each.in_place and is_alike)
 
 
 def _passed(

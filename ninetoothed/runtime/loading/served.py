@@ -68,7 +68,7 @@ class Served:
         reason = "no kernel like it was built"
         for kernel in self.kernels.get(own.digest, ()):
             try:
-                return kernel.plan(definition, call.arguments, dict(call.constants), own.free_names, device)
+                return kernel.plan(definition, call, own.free_names, device)
             except NineToothedError as error:
                 reason = str(error)
         if any(isinstance(each, torch.Tensor) and not each.numel() for each in call.arguments):

@@ -112,7 +112,7 @@ def test_tensors_in_one_memory_stand_for_tensors_anywhere():
     function = ReplayedFunction(like, lambda z, x, y: add(x, y, 1.0, z))
     packed, x = torch.randn(64), torch.randn(16)
     calls = [(packed[16:32], packed[32:48])] * 3 + [(x, x)] * 3 + [(torch.randn(16), torch.randn(16)), (x, packed[:16])]
-    check(function, torch.add, *calls)
+    check(function, torch.add, *calls, records=2)
 
 
 @pytest.mark.parametrize(
@@ -329,7 +329,7 @@ def test_threads():
 def test_what_writes_its_arguments_is_recorded_apart_where_they_are_the_same_memory():
     """A plan for memory apart has no barriers between it; the same tensors twice, or views of them, get their own."""
     add = make_add()
-    function = ReplayedFunction(like, lambda z, x, y: (add(x, y, 1.0, z), add(x, y, 1.0, x)), writes=True)
+    function = ReplayedFunction(like, lambda z, x, y: (add(x, y, 1.0, z), add(x, y, 1.0, x)))
     for is_one, count in ((False, 1), (True, 2), (False, 2), (True, 2)):
         for _ in range(3):
             x = torch.randn(16)
@@ -337,3 +337,47 @@ def test_what_writes_its_arguments_is_recorded_apart_where_they_are_the_same_mem
             expected = x + y
             assert torch.equal(function(x, y), expected) and torch.equal(x, expected)
         assert len(recorded(function)) == count
+
+
+def test_other_pairs_of_one_memory_are_recorded_apart():
+    """A plan has barriers where a launch's own pair is one memory; `x` and `z` are in no launch that writes to one."""
+    add = make_add()
+    function = ReplayedFunction(like, lambda w, x, y, z: (add(x, y, 1.0, x), add(y, z, 1.0, y), add(x, z, 0.0, w)))
+    x, y, z = (torch.randn(16) for _ in range(3))
+    calls = ((x, x[:], z, 1), (x, y, y[:], 2), (x, y, x[:], 2), (x, x[:], x[:], 3), (x, y, z, 3))
+    for *args, count in calls:
+        for _ in range(4):
+            function(*args)
+        assert len(recorded(function)) == count
+
+
+def test_neighbours_that_share_elements_are_refused_after_calls_of_tensors_apart():
+    add = make_add()
+    function = ReplayedFunction(like, lambda z, x, y: (add(x, y, 1.0, x), add(x, y, 0.0, z)))
+    for _ in range(4):
+        memory, other = torch.randn(32), torch.randn(16)
+        expected = memory[:16] + other
+        assert torch.equal(function(memory[:16], other), expected)
+        for start in (4, 12):  # aligned, as those were
+            with pytest.raises(ninetoothed.ArgumentError, match="is written to, and shares memory with elements of"):
+                function(memory[:16], memory[start : start + 16])
+        assert torch.equal(function(memory[:16], memory[16:]), expected + memory[16:])
+    assert len(recorded(function)) == 1
+
+
+def test_views_that_interleave_are_replayed_at_distances_that_were_recorded():
+    add, launches = make_add(2), []
+
+    def launch(z, x, y):
+        launches.append(x)
+        add(x, y, 1.0, x)
+        add(x, y, 0.0, z)
+
+    function = ReplayedFunction(like, launch)
+    for columns, runs in ((4, 2), (8, 3), (4, 3)):
+        for _ in range(5):
+            packed = torch.randn(16, 12)
+            x, y = packed[:, :4], packed[:, columns : columns + 4]
+            expected = x + y
+            assert torch.equal(function(x, y), expected) and torch.equal(x, expected)
+        assert len(launches) == runs

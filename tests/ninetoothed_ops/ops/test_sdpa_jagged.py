@@ -200,7 +200,7 @@ def test_what_has_no_meaning_beside_nested_tensors_is_an_error():
 
 @pytest.mark.skipif(DEVICE != "cpu", reason="the addresses are those of the CPU")
 def test_what_is_replayed_reads_the_offsets_of_each_call(monkeypatch):
-    """A plan is for offsets of any values, and for keys that share those of the queries or do not."""
+    """A plan is for offsets of any values; keys that share those of the queries get plans of their own."""
     makers = [getattr(kernels, name).make for name in ("sdpa_with_lse", "sdpa_backward_delta", "sdpa_backward_query")]
     for make in (*makers, kernels.sdpa_backward_key_value.make):
         make.cache_clear()
@@ -225,7 +225,7 @@ def test_what_is_replayed_reads_the_offsets_of_each_call(monkeypatch):
         for each, want in zip(grads, wanted):
             torch.testing.assert_close(each.double(), want.transpose(0, 1), rtol=1e-4, atol=1e-5)
     plans = [*forward.calls._known.values(), *backward.calls._known.values()]
-    assert len(plans) == 4 and all(isinstance(each, LaunchPlan) for each in plans)
+    assert len(plans) == 6 and all(isinstance(each, LaunchPlan) for each in plans)
     for make in (*makers, kernels.sdpa_backward_key_value.make):
         make.cache_clear()
 
