@@ -58,11 +58,26 @@ def recorded(
     input, weight, target, bias=None, class_weight=None, reduction=_MEAN, ignore_index=-100, label_smoothing=0.0,
     z_loss=0.0, softcap=None, memory="block",
 ):  # fmt: skip
+    tensors, options = (input, weight, target, bias, class_weight), (ignore_index, label_smoothing, z_loss, softcap)
+    return _recorded(_are_unseen(*tensors), *tensors, reduction, options, memory)
+
+
+def _are_unseen(*tensors) -> bool:
+    """Tell whether nobody would see what operators are called: a GPU need not wait for their dispatch."""
+    given = [each for each in tensors if each is not None]
+    has_kernels = tensors[0].is_cuda or tensors[0].is_cpu
+    is_seen = private.is_profiled() or not all(is_ours() for is_ours in _ours)
+
+    return has_kernels and not is_seen and private.is_plain(*given)
+
+
+def _recorded(are_unseen, input, weight, target, bias, class_weight, reduction, options, memory):
+    ignore_index, label_smoothing, z_loss, softcap = options
     _check(input, weight, target, bias, class_weight, reduction, label_smoothing, z_loss, softcap, memory)
-    arguments, options = (input, weight, target, bias, class_weight), (ignore_index, label_smoothing, z_loss, softcap)
+    arguments = input, weight, target, bias, class_weight
     if reduction == _MEAN and is_dtensor(input):
         # A process has some of the rows, and sums of parts can be added up.
-        total = recorded(*arguments, _SUM, *options, memory)
+        total = _recorded(are_unseen, *arguments, _SUM, options, memory)
         return total / total_of(target, class_weight, ignore_index, total)
     # What is scaled in a backward must be known before: of float16, whose small numbers would be lost, it is not, nor
     # under transforms, which may ask for gradients of gradients.
@@ -72,11 +87,8 @@ def recorded(
         found, _, _ = operator_of_rows(*arguments, *options)
         return reduced(found, target, class_weight, reduction, ignore_index)
     needed = [each is not None and each.requires_grad for each in (input, weight, bias)]
-    # Where nobody would see the operator, its dispatch would only let a GPU wait for the first product.
-    is_unseen = private.is_plain(*(each for each in arguments if each is not None)) and not private.is_profiled()
-    compute = _at_once if is_unseen and _is_ours() else with_gradients
 
-    return compute(*arguments, reduction, *options, needed)[0]
+    return (_at_once if are_unseen else with_gradients)(*arguments, reduction, *options, needed)[0]
 
 
 def _check(input, weight, target, bias, class_weight, reduction, label_smoothing, z_loss, softcap, memory) -> None:
@@ -298,9 +310,20 @@ class _AtOnce(private.FunctionOfOneLevel):
         return backward_with_gradients(ctx, *grads)
 
 
-_is_ours = private_dispatch.has_ours_alone("ninetoothed::linear_cross_entropy_with_gradients", private_dispatch.PLAIN)
+_ours = [
+    private_dispatch.has_ours_alone(f"ninetoothed::{name}", private_dispatch.PLAIN)
+    for name in ("linear_cross_entropy", "linear_cross_entropy_with_gradients")
+]
 # Graphs show the operator's name.
 _at_once = type("linear_cross_entropy_with_gradients_default", (_AtOnce,), {}).apply  # type: ignore[attr-defined]
+
+
+def _may_be_direct() -> bool:
+    """Tell whether nothing but the arguments of a call asks for the dispatcher, and gradients are recorded."""
+    # Dynamo takes the first for True, and traces no more than the operator.
+    is_traced = torch.compiler.is_dynamo_compiling() or private_dispatch.tracing_state() is not None
+
+    return not (is_traced or private.count_function_modes()) and torch.is_grad_enabled()
 
 
 @readers.by_annotations()
@@ -335,13 +358,14 @@ def linear_cross_entropy(
     are_numbers = type(ignore_index) is int and type(label_smoothing) is type(z_loss) is float
     if are_tensors and are_numbers and (softcap is None or type(softcap) is float) and type(memory) is str:
         if reduction in REDUCTIONS:
-            rest = REDUCTIONS[reduction], ignore_index, label_smoothing, z_loss, softcap, memory
-            return operator(input, weight, target, bias, class_weight, *rest)
-    tensors = {"input": input, "weight": weight, "target": target, "bias": bias, "class_weight": class_weight}
-    options = {"ignore_index": ignore_index, "reduction": reduction, "label_smoothing": label_smoothing}
-    read = readers.read(
-        "linear_cross_entropy", None, **tensors, **options, z_loss=z_loss, softcap=softcap, memory=memory
-    )
+            tensors = input, weight, target, bias, class_weight
+            options = ignore_index, label_smoothing, z_loss, softcap
+            if _may_be_direct() and private.any_requires_grad(*tensors) and _are_unseen(*tensors):
+                return _recorded(True, *tensors, REDUCTIONS[reduction], options, memory)
+            return operator(*tensors, REDUCTIONS[reduction], *options, memory)
+    named = {"input": input, "weight": weight, "target": target, "bias": bias, "class_weight": class_weight}
+    numbers = {"ignore_index": ignore_index, "reduction": reduction, "label_smoothing": label_smoothing}
+    read = readers.read("linear_cross_entropy", None, **named, **numbers, z_loss=z_loss, softcap=softcap, memory=memory)
     *given, ignore_index, reduction, label_smoothing, z_loss, softcap, memory = read
     if reduction not in REDUCTIONS:
         raise ArgumentError(
