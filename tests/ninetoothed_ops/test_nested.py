@@ -145,6 +145,15 @@ def test_softmax_of_entries_with_holes_and_of_infinities():
         torch.ops.ninetoothed.softmax_jagged(leaf, x.offsets(), None, 33, 2)
 
 
+def test_other_entries_of_equal_sizes_are_not_those_of_the_call_before():
+    """What is remembered of a call of these sizes on a CPU has the offsets in it."""
+    x = torch.randn(6, 3, device=DEVICE)
+    for lengths in ((2, 0, 4), (4, 0, 2), (2, 0, 4)):
+        found = torch.ops.ninetoothed.softmax_jagged(x, offsets_of(lengths), None, 4, 0)
+        expected = torch.cat([each.double().softmax(0) for each in x.split(lengths)])
+        torch.testing.assert_close(found.double(), expected, rtol=1e-6, atol=1e-6)
+
+
 def turned(x, sin, cos):
     first, second = x[..., ::2], x[..., 1::2]
     return torch.stack((first * cos - second * sin, first * sin + second * cos), -1).flatten(-2)

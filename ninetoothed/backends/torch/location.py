@@ -55,17 +55,18 @@ class ScatteredTile:
 
 
 def locate(programs: ProgramSlice, operation: ir.Load | ir.Store) -> StridedTile | ScatteredTile:
-    """Locate the tile of an access for a slice of programs. Remembered where it depends on loop counters alone."""
+    """Locate the tile of an access for a slice of programs. Remembered where it depends on numbers alone."""
     bound = programs.execution.bound
     access = bound.accesses[operation]
-    if bindings := access.access.bindings:
-        rank = len(access.access.type.lanes)
-        return _Locator(programs, access, {name: bound_value(programs, value, rank) for name, value in bindings}).tile()
+    rank = len(access.access.type.lanes)
+    bindings = {name: bound_value(programs, value, rank) for name, value in access.access.bindings}
+    if any(isinstance(value, torch.Tensor) for value in bindings.values()):
+        return _Locator(programs, access, bindings).tile()
     counters = tuple(map(programs.counters.__getitem__, access.counters))
-    key = operation, programs.starts, programs.counts, counters
+    key = operation, programs.starts, programs.counts, counters, *bindings.values()
     located = bound.memo.get(key)
     if located is None:
-        located = _Locator(programs, access, {}).tile()
+        located = _Locator(programs, access, bindings).tile()
         bound.memo.put(key, located, located.elements)
     return located
 
@@ -95,6 +96,8 @@ def evaluated(
     programs: ProgramSlice, expr: Expr, bindings: ir.Bindings, type: ir.TileType, lanes: tuple[ir.Lane, ...] = ()
 ) -> Integers:
     """Evaluate an expression for all programs, and for the lanes of a tile."""
+    if expr.is_constant:
+        return expr.constant
     rank, axes = len(type.lanes), programs.execution.bound.plan.program.axes
     values = programs.integers | {name: bound_value(programs, value, rank) for name, value in bindings}
     places = [(name, d, programs.counts[d]) for d, name in enumerate(axes)]
