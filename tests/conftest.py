@@ -94,6 +94,8 @@ def pytest_configure(config):
     What files draw when they are read is the same in each run, as is what tests draw.
     """
     torch.manual_seed(0)
+    # What Inductor writes around its kernels is compiled for seconds, and runs once.
+    os.environ.setdefault("AOT_INDUCTOR_COMPILE_WRAPPER_OPT_LEVEL", "O0")
     if "PYTEST_XDIST_WORKER" in os.environ:
         torch.set_num_threads(1)
         os.environ["OMP_NUM_THREADS"] = "1"

@@ -1,6 +1,7 @@
 """Train small Llamas over two processes on CPUs, sharded or whole, as they are and swapped: run by `test_fsdp.py`."""
 
 import os
+import sys
 from functools import partial
 
 import torch
@@ -131,3 +132,10 @@ def outcome(model, losses, recorder):
     sharded = sum(isinstance(module, FSDPModule | FullyShardedDataParallel) for module in model.modules())
     ours = {name for name in recorder.counts if name.startswith("ninetoothed::")}
     return losses, {name: weight.clone() for name, weight in weights.items()}, ours, sharded
+
+
+if __name__ == "__main__":
+    from transformers import Trainer  # noqa: F401 - imported once, for both processes
+
+    port, results = sys.argv[1:]
+    torch.multiprocessing.start_processes(train, (int(port), results), nprocs=2, start_method="fork")

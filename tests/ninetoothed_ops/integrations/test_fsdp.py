@@ -5,7 +5,9 @@ import socket
 import pytest
 import torch
 
-from tests.ninetoothed_ops.integrations.sharded_training import STEPS, TRAINED, WRAPPED, train
+from tests import forked
+from tests.ninetoothed_ops.integrations import sharded_training
+from tests.ninetoothed_ops.integrations.sharded_training import STEPS, TRAINED, WRAPPED
 
 pytestmark = pytest.mark.slow
 OURS = {"linear", "rms_norm_backward", "rope_backward", "sdpa_backward"}
@@ -23,9 +25,8 @@ def found(tmp_path_factory):
         port = free.getsockname()[1]
     results = tmp_path_factory.mktemp("fsdp") / "results"
     # Both processes are on the CPU: PyTorch's collectives refuse two on one GPU.
-    with pytest.MonkeyPatch.context() as environment:
-        environment.setenv("CUDA_VISIBLE_DEVICES", "")
-        torch.multiprocessing.spawn(train, (port, str(results)), nprocs=2)
+    done = forked.run_module(sharded_training.__name__, str(port), str(results), CUDA_VISIBLE_DEVICES="")
+    assert done.status == "0", done.stderr
     return torch.load(results)
 
 
