@@ -83,6 +83,9 @@ class Launcher:
         self.plan = SpecialisationPlan(definition)
         self._plan_without = functools.lru_cache(maxsize=8)(self.plan.without)
         self._count = len(definition.parameters)
+        values = [parameter.source.value for parameter in definition.parameters]
+        # The values that a call may leave out, where they are the last ones.
+        self._last = () if None in values[values.count(None) :] else tuple(values[values.count(None) :])
         self._names = frozenset(definition.constexpr_symbols)
         self._constants = tuple(index for index, role in enumerate(self.plan.roles) if role == "constant")
         self._calls = CallCache(self._constants)
@@ -112,8 +115,9 @@ class Launcher:
         constants: tuple = ()
         call: BoundCall | None = None
         if kwargs or len(args) != self._count or self.definition.is_jagged:
-            if len(args) == self._count and self._are_plain(kwargs) and not self.definition.is_jagged:
-                constants = tuple(kwargs.items())
+            whole = args + self._last if len(args) + len(self._last) == self._count else args
+            if len(whole) == self._count and self._are_plain(kwargs) and not self.definition.is_jagged:
+                args, constants = whole, tuple(kwargs.items())
             else:
                 call = jagged.bind(self.definition, args, kwargs)
                 args, constants = call.arguments, call.constants

@@ -172,6 +172,22 @@ class TestCalls:
                 kernel(x, 4, z, BLOCK=4)
         kernel(x, 3, z, BLOCK=8)
 
+    def test_last_values_that_are_left_out_are_not_bound_anew(self, monkeypatch):
+        def application(x, z, factor, term):
+            z = x * factor + term
+
+        numbers = (Tensor(0, constexpr=True, value=each) for each in (3, 0.5))
+        kernel = ninetoothed.make(lambda *t: (*tiles(*t[:2]), *t[2:]), application, (Tensor(1), Tensor(1), *numbers))
+        x, z = torch.randn(9), nans(9)
+        kernel(x, z, term=0.5, factor=3, BLOCK=4)
+        kernel(x, z, 3, BLOCK=4)
+        kernel(x, z, BLOCK=4)
+        monkeypatch.setattr(dispatch.jagged, "bind", None)
+        for given in ((), (), (3, 0.5), ()):
+            x = torch.randn(9)
+            kernel(x, z.fill_(0), *given, BLOCK=4)
+            assert torch.equal(z, x * 3 + 0.5)
+
     def test_parameters_that_are_never_touched(self):
         def arrangement(x, unused, z):
             return *tiles(x), unused.tile((1, 3)), *tiles(z)
