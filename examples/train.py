@@ -229,7 +229,8 @@ def both(make: Any, text: torch.Tensor, options: argparse.Namespace, name: str) 
     def begin(kind: str) -> Run:
         model = make().to(options.device)
         if kind == "NineToothed":
-            swap_modules(model, join=True, loss=True)
+            # The gradient of PyTorch's own embedding has other bits in each run on a GPU.
+            swap_modules(model, join=True, loss=True, also=[nn.Embedding])
         is_mixed = torch.device(options.device).type == "cuda" if options.bfloat16 is None else options.bfloat16
         return Run(model, text, options.size, options.steps, is_mixed)
 
