@@ -220,6 +220,8 @@ def _in_four_dimensions(batch, query, key, value, mask, lengths) -> tuple:
     if len(batch) > 0 and key.shape[-3] != value.shape[-3]:
         key, value = (each.repeat_interleave(batch[-1] // each.shape[-3], -3) for each in (key, value))
     if mask is not None:
+        if mask.requires_grad and mask.shape[-2:] != scores and mask.dtype.itemsize < 4:
+            mask = mask.float()  # Its gradient is summed up over rows or columns, and rounded once.
         mask = mask.expand(*(mask.shape[:-2] if len(batch) <= 2 else batch), *scores)
         mask = _four_dimensions(mask)
     lengths = None if lengths is None else _of_entries(lengths, batch[:-1])

@@ -8,10 +8,10 @@ import torch
 
 from ..kernels import (
     sdpa_backward_delta,
+    sdpa_backward_exact_delta,
     sdpa_backward_key_value,
     sdpa_backward_mask,
     sdpa_backward_query,
-    sdpa_with_lse,
 )
 from ..kernels.attention import ADDITIVE_MASK, BOOLEAN_MASK, LOG2E, NO_MASK
 from ..registration import of_file
@@ -68,12 +68,15 @@ def launch(
     given, by_columns = (
         inputs(query, key, value, mask, lengths, seed, scale, dropout_p, by_columns) for by_columns in (False, True)
     )
-    if needed[3] and output.dtype is torch.bfloat16:
-        output = _unrounded(output, given, lse, is_causal, softcap, sinks, lengths is not None, seed is not None)
     delta = lse.new_empty(lse.shape[1:])
     sdpa_backward_delta.make()(grad, output, delta)
     shared, masking, is_capped = (grad, lse[0], lse[-1], delta), masking_of(mask), softcap is not None
     flags = is_causal, lengths is not None, seed is not None, *((softcap,) if is_capped else ())
+    if needed[3] and output.dtype is torch.bfloat16:
+        # A mask that is broadcast has sums over rows, each element of which is off by what a rounded output lost.
+        exact = torch.empty_like(delta)
+        sdpa_backward_exact_delta.make(is_capped)(*given, *shared[:3], exact, *flags)
+        delta.copy_(torch.where(delta.isnan(), delta, exact))
 
     if needed[0]:
         sdpa_backward_query.make(is_capped)(*given, *shared, query_grad, masking, *flags)
@@ -83,20 +86,6 @@ def launch(
         sdpa_backward_mask.make(is_capped)(*given[:3], mask, *given[4:], *shared, mask_grad, *flags)
     if needed[4]:
         _sum_sinks(sinks_grad, sinks, lse, delta)
-
-
-def _unrounded(output, given, lse, is_causal, softcap, sinks, *flags):
-    """Compute the output once more, in float32: what it lost in a bfloat16 is lost to the gradient of a mask.
-
-    That is a sum over rows where the mask is broadcast, and delta is off by as much in each element of a row.
-    """
-    exact, unread = torch.empty_like(output, dtype=torch.float32), torch.empty_like(lse)
-    options = softcap, None if sinks is None else sinks[..., None, None].expand(*output.shape[:-1], 1)
-    kernel = sdpa_with_lse.make(*(option is not None for option in options))
-    more = (option for option in options if option is not None)
-    kernel(*given, exact, unread[0], unread[-1], masking_of(given[3]), is_causal, False, *flags, *more)
-
-    return torch.where(output.isnan(), output, exact)
 
 
 def _sum_sinks(sinks_grad, sinks, lse, delta):
