@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, overload
 
+from ninetoothed.annotations import annotations_of, place_of
 from ninetoothed.arrangement.boundary import tells_mistakes
 from ninetoothed.arrangement.tensor import Tensor
 from ninetoothed.definition import KernelDefinition
@@ -319,7 +320,7 @@ def jit(
         return lambda func: jit(func, **options)
     if not callable(func):
         raise ArrangementError(f"`jit` is given {brief(func)}; write it above a function, as `@ninetoothed.jit`")
-    annotations = _annotations(func)
+    annotations = annotations_of(func)
     names = list(inspect.signature(func).parameters)
     for name in names:
         found = annotations.get(name)
@@ -328,33 +329,6 @@ def jit(
             raise arrangement_error(
                 f"`jit` of {func.__name__!r}: parameter {name!r} is {what}",
                 f"annotate it with an arranged tensor, such as `{name}: Tensor(1).tile((BLOCK,))`",
-                place=_place_of(func),
+                place=place_of(func),
             )
     return make(lambda *tensors: tensors, func, tuple(annotations[name] for name in names), **options)
-
-
-def _place_of(function: Application) -> str:
-    code = getattr(function, "__code__", None)
-    return f"{code.co_filename}:{code.co_firstlineno}" if code else ""
-
-
-def _annotations(function: Application) -> dict[str, Any]:
-    """Return annotations as objects, also where `from __future__ import annotations` made them text."""
-    found = dict(getattr(function, "__annotations__", {}))
-    if any(isinstance(value, str) for value in found.values()):
-        closure = inspect.getclosurevars(function).nonlocals if inspect.isfunction(function) else {}
-        scope = {**function.__globals__, **closure}
-        found = {name: _evaluated(function, name, value, scope) for name, value in found.items()}
-    return found
-
-
-def _evaluated(function: Application, name: str, annotation: Any, scope: dict[str, Any]) -> Any:
-    try:
-        return eval(annotation, scope) if isinstance(annotation, str) else annotation
-    except NameError as error:
-        raise arrangement_error(
-            f"`jit` of {function.__name__!r}: the annotation `{annotation}` of parameter {name!r} cannot be read:"
-            f" {error}. `from __future__ import annotations` makes it a text, which local variables are not seen from",
-            "drop that import, or make the variable global",
-            place=_place_of(function),
-        ) from None
