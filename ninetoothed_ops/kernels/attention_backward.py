@@ -57,6 +57,11 @@ def through_cap(slopes, scores, cap):
     return slopes if cap is None else slopes * (1.0 - scores * scores)
 
 
+def stages_of(is_wide):
+    """One stage for heads wider than 128, of which blocks of 64 rows and keys leave no shared memory for more."""
+    return 1 if is_wide else None
+
+
 def parameters(query, key, value, mask, grad, vectors, results, count, is_capped, *options):
     """Make the parameters of a kernel of gradients: see `sdpa_with_lse.make`.
 

@@ -10,7 +10,7 @@ import ninetoothed.language as ntl
 from ninetoothed import Tensor
 
 from .attention import ADDITIVE_MASK, bounds, by_rows, held, matrices, rows, vectors
-from .attention_backward import parameters, slopes_of, visible
+from .attention_backward import parameters, slopes_of, stages_of, visible
 from .numeric import computed
 
 
@@ -38,10 +38,12 @@ def application(
 
 
 @functools.cache
-def make(is_capped=False):
+def make(is_capped=False, is_wide=False):
     """The kernel, of the parameters of `application`: see `sdpa_backward_mask.make`; `delta` is like `lse`."""
     query, key, value, grad = matrices(4)
     lse, peak, delta = vectors(3)
     tensors = parameters(query, key, value, Tensor(4), grad, (lse, peak), (delta,), 3, is_capped)
 
-    return ninetoothed.make(arrangement, application, tensors, kernel_name="sdpa_backward_exact_delta")
+    return ninetoothed.make(
+        arrangement, application, tensors, kernel_name="sdpa_backward_exact_delta", num_stages=stages_of(is_wide)
+    )

@@ -10,7 +10,7 @@ import ninetoothed.language as ntl
 from ninetoothed import Tensor
 
 from .attention import ADDITIVE_MASK, matrices, repeated, vectors
-from .attention_backward import parameters, slopes_of, visible
+from .attention_backward import parameters, slopes_of, stages_of, visible
 from .numeric import computed
 
 BLOCK_SIZE = 64
@@ -58,7 +58,7 @@ def application(
 
 
 @functools.cache
-def make(is_capped=False):
+def make(is_capped=False, is_wide=False):
     """The kernel, of the parameters of `application`: see `sdpa_with_lse.make`. `mask_grad` is like `mask`.
 
     Both have the batch entries and heads of the scores, or one for all of them.
@@ -67,4 +67,6 @@ def make(is_capped=False):
     mask, mask_grad = (Tensor(4, shape_options=(None, {"constexpr": True}, None, None)) for _ in range(2))
     tensors = parameters(query, key, value, mask, grad, vectors(3), (mask_grad,), 3, is_capped)
 
-    return ninetoothed.make(arrangement, application, tensors, kernel_name="sdpa_backward_mask")
+    return ninetoothed.make(
+        arrangement, application, tensors, kernel_name="sdpa_backward_mask", num_stages=stages_of(is_wide)
+    )

@@ -72,10 +72,11 @@ def launch(
     sdpa_backward_delta.make()(grad, output, delta)
     shared, masking, is_capped = (grad, lse[0], lse[-1], delta), masking_of(mask), softcap is not None
     flags = is_causal, lengths is not None, seed is not None, *((softcap,) if is_capped else ())
+    is_wide = max(query.shape[-1], value.shape[-1]) > 128
     if needed[3] and output.dtype is torch.bfloat16:
         # A mask that is broadcast has sums over rows, each element of which is off by what a rounded output lost.
         exact = torch.empty_like(delta)
-        sdpa_backward_exact_delta.make(is_capped)(*given, *shared[:3], exact, *flags)
+        sdpa_backward_exact_delta.make(is_capped, is_wide)(*given, *shared[:3], exact, *flags)
         delta.copy_(torch.where(delta.isnan(), delta, exact))
 
     if needed[0]:
@@ -83,7 +84,7 @@ def launch(
     if needed[1] or needed[2]:
         sdpa_backward_key_value.make(is_capped)(*by_columns, *shared, key_grad, value_grad, masking, *flags)
     if needed[3]:
-        sdpa_backward_mask.make(is_capped)(*given[:3], mask, *given[4:], *shared, mask_grad, *flags)
+        sdpa_backward_mask.make(is_capped, is_wide)(*given[:3], mask, *given[4:], *shared, mask_grad, *flags)
     if needed[4]:
         _sum_sinks(sinks_grad, sinks, lse, delta)
 

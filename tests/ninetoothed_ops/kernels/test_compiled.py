@@ -7,7 +7,7 @@ import torch
 
 from ninetoothed.runtime.compilation import assembler
 from ninetoothed.runtime.selection import machine
-from ninetoothed_ops.kernels import sdpa
+from ninetoothed_ops.kernels import sdpa, sdpa_backward_exact_delta, sdpa_backward_mask
 from tests.ninetoothed_ops.kernels import calls
 from tests.ninetoothed_ops.kernels.launched import launched
 
@@ -66,3 +66,13 @@ def test_attention_of_other_types_and_depths_spills_nothing(gpu, dtype, depth, i
     arguments += () if softcap is None else (softcap,)
     compiled, configuration = launched(sdpa.make(is_capped=softcap is not None), arguments, gpu)
     assert compiled.spills == 0, f"{compiled.registers} registers: {configuration}"
+
+
+@pytest.mark.parametrize("kernel", (sdpa_backward_mask, sdpa_backward_exact_delta))
+def test_gradients_of_masks_of_wide_heads_fit_into_shared_memory(kernel):
+    tensor, mask = (torch.empty(1, 2, 1024, width, dtype=torch.bfloat16) for width in (256, 1024))
+    row = torch.empty(1, 2, 1024, 1)
+    results = (row, mask) if kernel is sdpa_backward_mask else (row,)
+    arguments = (*(tensor,) * 3, mask, row[0, 0, 0], 0, 0.1, 0.0, tensor, row, row, *results, True, False, False)
+    compiled, _ = launched(kernel.make(is_wide=True), arguments, machine.H200)
+    assert compiled.shared <= machine.H200.shared_memory
