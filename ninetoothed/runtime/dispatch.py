@@ -7,11 +7,13 @@ strides, alignment) to an executable: a hit costs a few microseconds. The varian
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import math
 import threading
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -50,6 +52,30 @@ def launcher_of(kernel: Any) -> Launcher:
         return kernel.__dict__["_launcher"]
     except KeyError:
         return kernel.__dict__.setdefault("_launcher", Launcher(kernel.definition))
+
+
+def launch_all(calls: Sequence[tuple[Any, tuple]]) -> None:
+    """Launch kernels one after another, each with its arguments; those that are new on a GPU compile side by side."""
+    new = [(launcher_of(kernel), args) for kernel, args in calls if not launcher_of(kernel).variants]
+    device = next((each.device for _, args in new for each in args if isinstance(each, torch.Tensor)), None)
+    is_compiled = len(new) > 1 and device is not None and device.type == "cuda" and not served().kernels
+    if is_compiled and (gpu := machine.current(device)) is not None:
+        compile_together(new, gpu)
+    for kernel, args in calls:
+        kernel(*args)
+
+
+def compile_together(calls: Sequence[tuple[Launcher, tuple]], gpu: machine.Machine) -> None:
+    """Compile what calls are about to launch, each in a thread. Errors are left to the calls, which meet them again."""
+
+    def attempt(launcher: Launcher, args: tuple) -> None:
+        with contextlib.suppress(Exception):
+            launcher.compile_ahead(args, gpu)
+
+    calls = [(launcher, args) for launcher, args in calls if not tuning.is_asked_for(launcher.definition)]
+    with ThreadPoolExecutor(max(len(calls), 1)) as pool:
+        for launcher, args in calls:
+            pool.submit(attempt, launcher, args)
 
 
 @dataclass(frozen=True)
@@ -209,6 +235,15 @@ class Launcher:
 
         return self._fitted(jagged.bind(self.definition, args, kwargs), run)
 
+    def compile_ahead(self, args: tuple, gpu: machine.Machine) -> None:
+        """Compile what a call is about to launch, if anything. It loads nothing, so that any thread may do it."""
+
+        def run(plan: SpecialisationPlan, call: BoundCall, device: torch.device) -> None:
+            with self._lock:
+                self._best(plan, call, device, gpu)
+
+        self._fitted(jagged.bind(self.definition, args, {}), run)
+
     def host_call(self, args: tuple, kwargs: dict[str, Any]) -> HostCall:
         """Trace a call of CPU tensors, with its arguments and numbers by name: for those who run it themselves."""
         if self.definition.is_jagged:
@@ -268,6 +303,17 @@ class Launcher:
         if gpu is not None and tuning.is_asked_for(plan.definition):
             tuning.tune(plan, self._variants, call, device, gpu)
 
+        selection, variant = self._best(plan, call, device, gpu)
+        if variant is None:
+            return LaunchPlan(self._count, definition=plan.definition)
+        arguments.check_stored(plan.definition, call, variant.stored)
+        return executable.plan_of(plan.definition, variant, call, selection.values, device)
+
+    def _best(
+        self, plan: SpecialisationPlan, call: BoundCall, device: torch.device, gpu: machine.Machine | None
+    ) -> tuple[Selection, Variant | None]:
+        """Find or compile the variant of a checked call; None where it launches nothing."""
+
         def build(selection: Selection) -> Variant | None:
             if math.prod(selection.grid):
                 return self._variants.get(plan.definition, selection, executable.compiled)
@@ -275,8 +321,4 @@ class Launcher:
                 variants.trace(plan.definition, selection)
             return None
 
-        selection, variant = self._variants.best(plan, call, device, gpu, build)
-        if variant is None:
-            return LaunchPlan(self._count, definition=plan.definition)
-        arguments.check_stored(plan.definition, call, variant.stored)
-        return executable.plan_of(plan.definition, variant, call, selection.values, device)
+        return self._variants.best(plan, call, device, gpu, build)

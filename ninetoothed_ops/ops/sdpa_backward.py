@@ -6,6 +6,8 @@
 
 import torch
 
+from ninetoothed.runtime.dispatch import launch_all
+
 from ..kernels import (
     sdpa_backward_delta,
     sdpa_backward_exact_delta,
@@ -79,12 +81,16 @@ def launch(
         sdpa_backward_exact_delta.make(is_capped, is_wide)(*given, *shared[:3], exact, *flags)
         delta.copy_(torch.where(delta.isnan(), delta, exact))
 
+    calls: list[tuple] = []
     if needed[0]:
-        sdpa_backward_query.make(is_capped)(*given, *shared, query_grad, masking, *flags)
+        calls.append((sdpa_backward_query.make(is_capped), (*given, *shared, query_grad, masking, *flags)))
     if needed[1] or needed[2]:
-        sdpa_backward_key_value.make(is_capped)(*by_columns, *shared, key_grad, value_grad, masking, *flags)
+        grads_of_keys = key_grad, value_grad
+        calls.append((sdpa_backward_key_value.make(is_capped), (*by_columns, *shared, *grads_of_keys, masking, *flags)))
     if needed[3]:
-        sdpa_backward_mask.make(is_capped, is_wide)(*given[:3], mask, *given[4:], *shared, mask_grad, *flags)
+        masked = (*given[:3], mask, *given[4:], *shared, mask_grad, *flags)
+        calls.append((sdpa_backward_mask.make(is_capped, is_wide), masked))
+    launch_all(calls)
     if needed[4]:
         _sum_sinks(sinks_grad, sinks, lse, delta)
 
