@@ -36,7 +36,7 @@ STEPS = {"tiny": 100, "small": 600, "large": 600}
 RATE = {"tiny": 3e-3, "small": 3e-3, "large": 1e-3}
 # A large model in bfloat16 that is hurried goes another way with every rounding.
 WARM_UP = {"tiny": 20, "small": 20, "large": 100}
-# How far the smoothed losses may be apart, relative to them, where batches do not scatter by more.
+# How far the smoothed losses may be apart, relative to them.
 NOISE = 0.02
 PROMPT = "Return a list of the "
 # Their files have no documentation to learn from, or are not of the library.
@@ -180,7 +180,7 @@ def compare(losses: dict[str, list[float]], path: pathlib.Path, title: str) -> b
     apart = ((first - second).abs() / first).max().item()
     scatter = torch.tensor(next(iter(losses.values()))[-50:]).std().item() / first[-1].item()
     print(f"losses are at most {apart:.2%} apart; those of the last batches scatter by {scatter:.2%}")
-    is_noise = apart < max(NOISE, scatter)
+    is_noise = apart < NOISE
     try:
         import matplotlib
     except ImportError:
