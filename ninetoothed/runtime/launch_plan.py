@@ -242,7 +242,12 @@ class ReplayedFunction:
 
     def _record(self, args: tuple, names: tuple[str, ...], flat: tuple) -> Any:
         """Run a call, and keep its plan."""
-        kwargs = dict(zip(names, flat[len(args) :], strict=True))
+        # A tensor given twice may be two tensors the next time.
+        flat = tuple(
+            value.detach() if isinstance(value, torch.Tensor) and any(value is other for other in flat[:i]) else value
+            for i, value in enumerate(flat)
+        )
+        args, kwargs = flat[: len(args)], dict(zip(names, flat[len(args) :], strict=True))
         output = self._allocate(*args, **kwargs)
         outputs = tuple(output) if isinstance(output, tuple | list) else (output,)
         tensors = {number: value for number, value in enumerate((*flat, *outputs)) if isinstance(value, torch.Tensor)}

@@ -99,6 +99,7 @@ def gradient_of_input(grads, weights, whole_grad=None) -> torch.Tensor:
     """
     tensors = *grads, *weights
     is_seen = torch.is_grad_enabled() or private.has_transforms() or private.count_dispatch_modes()
+    is_seen = is_seen or torch.is_autocast_enabled(grads[0].device.type)  # which casts no product in place
     if is_seen or not all(type(tensor) in _WITH_MEMORY for tensor in tensors):
         return functools.reduce(torch.add, (linear(grad, weight.t()) for grad, weight in zip(grads, weights)))
     whole = None if whole_grad is None else concatenated(weights)

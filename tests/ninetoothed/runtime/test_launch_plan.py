@@ -1,5 +1,6 @@
 """Recordings of calls: what they repeat, what is never recorded, and what tells calls apart."""
 
+import functools
 import gc
 import threading
 import weakref
@@ -113,6 +114,16 @@ def test_tensors_in_one_memory_stand_for_tensors_anywhere():
     packed, x = torch.randn(64), torch.randn(16)
     calls = [(packed[16:32], packed[32:48])] * 3 + [(x, x)] * 3 + [(torch.randn(16), torch.randn(16)), (x, packed[:16])]
     check(function, torch.add, *calls, records=2)
+
+
+@pytest.mark.parametrize("weights", (1.0, -0.5))
+def test_a_tensor_given_twice_stands_for_two(weights):
+    """Another tensor of its memory has a fast path of its plan, which tensors apart from each other must not take."""
+    add = make_add()
+    function = ReplayedFunction(like, lambda z, x, y: add(x, y, weights, z))
+    x, others = torch.randn(16), [torch.randn(16) for _ in range(4)]
+    calls = [(x, x)] * 2 + [(x, x[:])] * 2 + [(x, others[0]), (others[1], x), (others[2], others[3]), (x, x)]
+    check(function, functools.partial(torch.add, alpha=weights), *calls)
 
 
 @pytest.mark.parametrize(

@@ -84,6 +84,23 @@ def test_the_gradient_of_an_input_is_one_sum(are_joint, dtype, monkeypatch):
         assert found.dtype == dtype and found.shape == input.shape
 
 
+@pytest.mark.parametrize("are_joint", (True, False))
+@pytest.mark.parametrize("within", ((False, True), (True, False), (True, True)))
+def test_autocast_of_either_pass(within, are_joint):
+    """The gradient of an input, where the forward or the backward alone is under autocast, too."""
+    input, weights, _ = arguments(are_joint, False, torch.float32, (3, 32))
+    leaves = [each.detach().requires_grad_() for each in weights[:2]]
+    calls = (lambda x: operator(x, leaves, ()), lambda x: torch.ops.ninetoothed.linear_swiglu(x, leaves[0], leaves[0]))
+    for call in calls:
+        x = input.detach().requires_grad_()
+        with torch.autocast(DEVICE, torch.bfloat16, enabled=within[0]):
+            output = call(x)
+        with torch.autocast(DEVICE, torch.bfloat16, enabled=within[1]):
+            (found,) = torch.autograd.grad(output, x, torch.ones_like(output))
+        (exact,) = torch.autograd.grad(call(x), x, torch.ones(output.shape, device=DEVICE))
+        assert found.dtype == torch.float32 and (found - exact).norm() <= 2e-2 * exact.norm()
+
+
 @pytest.mark.parametrize("shape", ((32,), (1, 32), (3, 32)))
 def test_gradients_share_no_memory(shape):
     input, weights, biases = arguments(False, True, torch.float32, shape)
