@@ -155,7 +155,7 @@ def signature(args: tuple, constants: tuple, exact: tuple[int, ...] | None) -> t
 
     Raises `TypeError` for tensors that are not plain, and `RuntimeError` for those without memory.
     """
-    key: list = [constants, same_memory(args)]
+    key: list = [constants]
     for argument in args:
         type_ = type(argument)
         if type_ in _PLAIN_TENSORS:
@@ -165,6 +165,7 @@ def signature(args: tuple, constants: tuple, exact: tuple[int, ...] | None) -> t
             raise TypeError("no plain tensor")
         else:
             key.append(type_ if type_ is not int else int if -(2**31) <= argument < 2**31 else argument.bit_length())
+    key.append(same_memory(args))
     for index in range(len(args)) if exact is None else exact:
         value, type_ = args[index], type(args[index])
         if type_ not in _PLAIN_TENSORS:
