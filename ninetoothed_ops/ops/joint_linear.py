@@ -15,6 +15,7 @@ import torch
 from ninetoothed.errors import ArgumentError
 from ninetoothed.runtime import private
 
+from .. import autocast
 from ..registration import of_file
 from .adjacent import are_adjacent, concatenated
 from .linear import check, launch as compute, operator as linear, rows_of
@@ -99,7 +100,7 @@ def gradient_of_input(grads, weights, whole_grad=None) -> torch.Tensor:
     """
     tensors = *grads, *weights
     is_seen = torch.is_grad_enabled() or private.has_transforms() or private.count_dispatch_modes()
-    is_seen = is_seen or torch.is_autocast_enabled(grads[0].device.type)  # which casts no product in place
+    is_seen = is_seen or autocast.is_enabled(grads[0].device.type)  # which casts no product in place
     if is_seen or not all(type(tensor) in _WITH_MEMORY for tensor in tensors):
         return functools.reduce(torch.add, (linear(grad, weight.t()) for grad, weight in zip(grads, weights)))
     whole = None if whole_grad is None else concatenated(weights)
