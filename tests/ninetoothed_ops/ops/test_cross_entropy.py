@@ -286,7 +286,7 @@ def test_the_first_product_is_launched_before_gradients_are_allocated(monkeypatc
     loss = linear_cross_entropy(input, weight, target, bias)
     found = torch.autograd.grad(loss, (input, weight, bias))
     assert seen[:2] == ["product", "memory"] and "with_gradients" in loss.grad_fn.name()
-    with torch.profiler.profile() as profiler:
+    with torch.profiler.profile(acc_events=True) as profiler:
         linear_cross_entropy(input, weight, target, bias)
     assert {"ninetoothed::linear_cross_entropy"} <= {event.name for event in profiler.events()}
 
