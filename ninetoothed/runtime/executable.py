@@ -18,6 +18,7 @@ from ninetoothed.runtime.aliasing import pairs
 from ninetoothed.runtime.arguments import BoundCall, is_read_by_host
 from ninetoothed.runtime.compilation import assembler, descriptors
 from ninetoothed.runtime.compilation.compile import CompiledKernel, UnsoundCodeError, compile_kernel
+from ninetoothed.runtime.compilation.gluon import what_lacks
 from ninetoothed.runtime.compilation.target import target_of
 from ninetoothed.runtime.hosts import Run, host_of
 from ninetoothed.runtime.launch_steps import Launch, LaunchPlan, Scalar, TensorAddress
@@ -51,6 +52,8 @@ def compile_for_gpu(definition: KernelDefinition, variant: Variant) -> CompiledK
         return _compiled(definition, variant, schedule, target)
     except CompilationError as error:
         if schedule.overlaps:
+            if not isinstance(error, ResourceError):
+                tell(f"{error}: it is compiled without products that overlap, and takes longer")
             raise ResourceError(f"kernel `{definition.name}` cannot have {schedule}\n{error}") from error
         if not isinstance(error, UnsoundCodeError):
             raise
@@ -163,6 +166,7 @@ def _lowered(variant: Variant, schedule: Schedule, target: Target) -> LoweredVar
     scheduled = passes.run(variant.program, target, schedule, passes.GPU)
     if scheduled.is_overlapped:
         emitted = gluon.print_kernel(scheduled, given, schedule, target)
+        emitted = emitted if isinstance(emitted, str) else what_lacks(emitted.source) or emitted
     else:
         emitted = triton.print_kernel(scheduled, given, target)
     if isinstance(emitted, str):

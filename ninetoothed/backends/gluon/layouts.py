@@ -35,6 +35,9 @@ def translated(node: Any) -> Any:
             return ast.Call(ast.Name("range"), new.args, [])  # its loops take no hints
         case ast.Call(ast.Attribute(ast.Name("tl"), "zeros" | "full"), args=[ast.Tuple(elts=shape), *_]) if shape:
             return ast.Call(new.func, [*new.args, _of_rank(len(shape))], new.keywords)
+        case ast.Call(ast.Attribute(ast.Name("tl"), "broadcast_to"), args=[_, ast.Tuple(elts=shape)]):
+            filled = syntax.call("gl.zeros", ast.Tuple(shape), syntax.name("gl.int1"), _of_rank(len(shape)))
+            return ast.Subscript(syntax.call("gl.broadcast", new.args[0], filled), ast.Constant(0))
     return new
 
 

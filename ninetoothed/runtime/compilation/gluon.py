@@ -6,6 +6,7 @@ import functools
 import importlib
 import inspect
 import os
+import re
 from types import ModuleType
 from typing import Any
 
@@ -39,6 +40,13 @@ def why_not() -> str | None:
     reason = f"this Triton has no {', '.join(lacks)}"
     tell(f"attention runs in plain Triton: {reason}")
     return reason
+
+
+def what_lacks(source: str) -> str | None:
+    """Say which functions that a text has of Triton's own language Gluon lacks; None where it has them all."""
+    names = dict.fromkeys(re.findall(r"\bgl\.(\w+)", source))
+    lacks = [f"`{name}`" for name in names if not _has(LANGUAGE, name)]
+    return f"Gluon has no {', '.join(lacks)}" if lacks else None
 
 
 @functools.cache
