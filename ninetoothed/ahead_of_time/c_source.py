@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pathlib
 import re
 import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -9,7 +10,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from ninetoothed.ahead_of_time.c_runtime import HEADER, RUNTIME
 from ninetoothed.ahead_of_time.c_types import class_of, equals, type_of, type_of_value
 from ninetoothed.built.description import BuiltArgument, BuiltVariant, Passed, arguments_of
 from ninetoothed.built.formula import Formula, in_c, names_in, place, shown
@@ -35,16 +35,20 @@ def written(name: str, variants: Sequence[BuiltVariant], files: Mapping[str, byt
     ]
     identifier = _identifier(name)
     message = f"/* Says why the last call of this thread was refused. */\nconst char *{identifier}_message(void);\n"
-    header = HEADER.replace("ninetoothed_message()", f"{identifier}_message()").replace(
-        "@GUARD@", f"NINETOOTHED_{identifier.upper()}_H"
-    )
+    header = _text("header.h").replace("ninetoothed_message()", f"{identifier}_message()")
+    header = header.replace("@GUARD@", f"NINETOOTHED_{identifier.upper()}_H")
     declared = "\n".join(each.declarations() for each in kernels)
     header += f"\n{message}\n{declared}\n#ifdef __cplusplus\n}}\n#endif\n\n#endif\n"
-    runtime = RUNTIME.replace("@HEADER@", f"{name}.h").replace("@NAME@", identifier).replace("@ASSEMBLER@", assembler)
-    parts = [runtime.replace("@COUNT@", str(len(variants)))]
+    runtime = _text("runtime.c").replace("@HEADER@", f"{name}.h").replace("@NAME@", identifier)
+    parts = [runtime.replace("@ASSEMBLER@", assembler).replace("@COUNT@", str(len(variants)))]
     parts += [_code(file, content) for file, content in files.items()]
     parts += [text for each in kernels for text in each.definitions()]
     return header, "\n".join(parts)
+
+
+def _text(file: str) -> str:
+    """Read the C that is the same for all kernels: types, CUDA's driver without its headers, what dispatch shares."""
+    return pathlib.Path(__file__).with_name(file).read_text(encoding="utf-8")
 
 
 def _identifier(name: str) -> str:

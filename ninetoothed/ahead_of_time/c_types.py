@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from ninetoothed.ahead_of_time.c_runtime import DTYPES
 from ninetoothed.built.description import BuiltArgument
 
 
@@ -15,7 +14,6 @@ def class_of(argument: BuiltArgument, name: str) -> Iterator[tuple[str, str]]:
         return
     if argument.role == "tensor":
         kind = f"NINETOOTHED_{str(argument.dtype).upper()}"
-        assert argument.dtype in DTYPES
         yield f"{name}.ndim == {argument.rank}", f"{argument.name} has {argument.rank} dimensions"
         yield f"{name}.dtype == {kind}", f"{argument.name} is of {argument.dtype}"
         if argument.aligned:

@@ -15,7 +15,6 @@ from typing import Any
 import torch
 
 from ninetoothed.seeing.steps import Line, debug
-from ninetoothed.seeing.template import TEMPLATE
 from ninetoothed.wording import counted
 
 # What is left out of a page: programs after these, elements of a parameter, of a value, and rounds of lines.
@@ -50,7 +49,8 @@ def show(kernel: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Page:
     """Make the page of a call, on copies of its tensors."""
     data = data_of(kernel, args, kwargs)
     text = json.dumps(data).replace("<", "\\u003c")
-    return Page(TEMPLATE.replace("@@DATA@@", text).replace("@@TITLE@@", data["name"].replace("<", "")))
+    frame = pathlib.Path(__file__).with_name("page.html").read_text(encoding="utf-8")
+    return Page(frame.replace("@@DATA@@", text).replace("@@TITLE@@", data["name"].replace("<", "")))
 
 
 def data_of(kernel: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:

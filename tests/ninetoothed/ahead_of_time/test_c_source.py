@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import ninetoothed
-from ninetoothed.ahead_of_time.c_runtime import DTYPES
+from ninetoothed import dtypes
 from ninetoothed.runtime.selection import machine
 from tests.conftest import DEVICE
 from tests.ninetoothed.ahead_of_time import launches
@@ -48,7 +48,7 @@ def compiled(tmp_path_factory, library):
 def given(value):
     if not isinstance(value, torch.Tensor):
         return value
-    dtype = 1 + DTYPES.index(str(value.dtype).removeprefix("torch."))
+    dtype = 1 + dtypes.ALL.index(dtypes.from_torch(value.dtype))
     return [value.data_ptr(), list(value.shape), list(value.stride()), dtype]
 
 

@@ -84,8 +84,8 @@ def test_one_of_amd_is_not_taken_for_a_hopper(monkeypatch):
     assert gpu.generation.compiler == "hip" and not gpu.generation.has_wgmma and not gpu.generation.has_tma
 
 
-# The latter two, for machine code that is built ahead of time, know on which GPUs of its family it runs.
-ALLOWED = {"machine.py", "c_runtime.py", "loaded.py"}
+# The latter, for machine code that is built ahead of time, knows on which GPUs of its family it runs.
+ALLOWED = {"machine.py", "loaded.py"}
 
 
 def test_no_other_file_tells_gpus_apart():
