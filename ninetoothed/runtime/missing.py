@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import logging
 import pkgutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 _LOG = logging.getLogger("ninetoothed")
 
@@ -116,27 +116,21 @@ def has(name: str) -> bool:
 
 
 @functools.cache
-def tell_of_pytorch() -> None:
-    """Log what PyTorch lacks."""
-    for name, instead in of(OF_PYTORCH).items():
-        tell(f"this PyTorch has no {name}: {instead}")
-
-
-@functools.cache
-def tell_of_dtensors() -> None:
-    """Log what `torch.distributed.tensor` lacks."""
-    for name, instead in of(OF_DTENSORS).items():
-        tell(f"this PyTorch has no {name}: {instead}")
-
-
-@functools.cache
-def tell_of_triton() -> None:
-    """Log what Triton lacks."""
-    for name, instead in of(OF_TRITON).items():
-        tell(f"this Triton has no {name}: {instead}")
-
-
-@functools.cache
 def tell(line: str) -> None:
     """Log a line, once in a process."""
     _LOG.info("%s", line)
+
+
+def _teller(package: str, names: Mapping[str, str]) -> Callable[[], None]:
+    """Make the function that logs, once in a process, what a package lacks."""
+
+    @functools.cache
+    def tell_all() -> None:
+        for name, instead in of(names).items():
+            tell(f"this {package} has no {name}: {instead}")
+
+    return tell_all
+
+
+tell_of_pytorch, tell_of_dtensors = _teller("PyTorch", OF_PYTORCH), _teller("PyTorch", OF_DTENSORS)
+tell_of_triton = _teller("Triton", OF_TRITON)
