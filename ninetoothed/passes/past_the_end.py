@@ -16,6 +16,7 @@ from ninetoothed import dtypes, ir
 from ninetoothed.expr import Expr, simplify
 from ninetoothed.ir.effects import has_effect
 from ninetoothed.passes.overhang.masks import MaskBuilder
+from ninetoothed.passes.row_halves import HALF
 
 
 def skip(program: ir.Program) -> ir.Program | None:
@@ -47,9 +48,12 @@ def _parted(program: ir.Program) -> tuple[ir.Block, ir.Block]:
 
 
 def _ends(program: ir.Program, before: ir.Block, access: ir.Access) -> Iterator[tuple[tuple[Expr, Expr], ir.Bindings]]:
-    """Yield (index, size) of the guards that hold in no lane where `index >= size`, with the numbers of run time."""
+    """Yield (index, size) of the guards that hold in no lane where `index >= size`, with the numbers of run time.
+
+    Tasks that have a half of a program's rows each are lanes, too: they do the same rounds.
+    """
     known = {value for operation in before for value in ir.results(operation)}
-    lanes = {lane.name for lane in access.lanes}
+    lanes = {lane.name for lane in access.lanes} | {HALF}
     inner = {each.variable for each in ir.walk(program.body) if isinstance(each, ir.For)} | lanes
     for guard in access.guards:
         linear = guard.index.linear(lanes)

@@ -21,6 +21,7 @@ from ninetoothed.passes import (
     exponentials,
     flat_loops,
     grid,
+    guarded_loads,
     integer_guards,
     loop_peeling,
     overhang,
@@ -132,6 +133,10 @@ def _blocked_summation(state: ScheduledProgram, target: Target, schedule: Schedu
     return _with_program(state, blocked_summation.sum_in_blocks(state.program, threads))
 
 
+def _guarded_loads(state: ScheduledProgram, target: Target, schedule: Schedule) -> ScheduledProgram | None:
+    return _with_program(state, guarded_loads.guard(state.program)) if _overlaps(state, target, schedule) else None
+
+
 def _row_halves(state: ScheduledProgram, target: Target, schedule: Schedule) -> ScheduledProgram | None:
     """Halve the rows of programs that have twice as many as the warps of a task: 16 rows of an instruction each."""
     if not _overlaps(state, target, schedule) or not product_rounds.rounds_of(state.program):
@@ -158,7 +163,7 @@ def _trip_count(state: ScheduledProgram, target: Target, schedule: Schedule) -> 
 
 
 def _past_the_end(state: ScheduledProgram, target: Target, schedule: Schedule) -> ScheduledProgram | None:
-    if state.is_overlapped or state.is_distributed or state.coarsening > 1:
+    if state.is_distributed or state.coarsening > 1:
         return None
     return _with_program(state, past_the_end.skip(state.program))
 
@@ -193,6 +198,7 @@ GPU = (
     Pass("workarounds", _rewrites(workarounds.work_around)),
     Pass("loop_peeling", _loop_peeling),
     Pass("blocked_summation", _blocked_summation),
+    Pass("guarded_loads", _guarded_loads),
     Pass("row_halves", _row_halves),
     Pass("overlapped_products", _overlapped_products),
     Pass(

@@ -15,7 +15,8 @@ from functools import partial
 from typing import TypeGuard
 
 from ninetoothed import ir
-from ninetoothed.expr import Expr, var
+from ninetoothed.expr import Expr, Facts, var
+from ninetoothed.ir.lanes import with_lanes
 from ninetoothed.ir.rewriter import access_at
 from ninetoothed.passes.operations import is_dot, is_fold, producers, readers, replaced
 from ninetoothed.passes.products import Feeds
@@ -62,7 +63,20 @@ def rounds_of(program: ir.Program) -> tuple[Round, ...]:
     loops = [operation for operation in program.body if ir.blocks(operation)]
     rounds = [_match(loop) for loop in loops if isinstance(loop, ir.For)]
     found = tuple(each for each in rounds if each is not None)
-    return found if found and len(found) == len(loops) and _follow_each_other(found, program) else ()
+    if not found or len(found) < len(loops) or not _follow_each_other(found, program):
+        return ()
+    return tuple(_reading_as(each, found[-1]) for each in found)
+
+
+def _reading_as(own: Round, last: Round) -> Round:
+    """Read the operands of a round as those of the last loop are read: under guards that hold in all rounds before."""
+    counters = {last.loop.variable: var(own.loop.variable)}
+
+    def block(block: ir.Block, other: ir.Block) -> ir.Block:
+        accesses = (access_at(load.access, lambda e: e.subs(counters)) for load in _loads(other))
+        return tuple(replace(each, access=next(accesses)) if isinstance(each, ir.Load) else each for each in block)
+
+    return replace(own, first=block(own.first, last.first), second=block(own.second, last.second))
 
 
 def _match(loop: ir.For) -> Round | None:
@@ -70,7 +84,7 @@ def _match(loop: ir.For) -> Round | None:
     defined_by = producers(loop.body)
     dots = [operation for operation in loop.body if is_dot(operation) and len(operation.operands) == 2]
     is_counted = loop.step == 1 and loop.merge is None
-    if len(dots) != 2 or not is_counted or not all(map(_is_plain, loop.body)):
+    if len(dots) != 2 or not is_counted or not all(_is_plain(each, defined_by) for each in loop.body):
         return None
     for total, end in enumerate(loop.yields):
         match defined_by.get(end):
@@ -159,7 +173,7 @@ def _narrowing(weights: ir.Value, middle: ir.Block, kept: Sequence[ir.Value]) ->
     return (), weights
 
 
-def _is_plain(operation: ir.Operation) -> bool:
+def _is_plain(operation: ir.Operation, defined_by: Container[ir.Value]) -> bool:
     """Tell whether an operation is a load, or computes lane by lane, or row by row of a matrix."""
     match operation:
         case ir.Apply() if is_fold(operation):
@@ -168,7 +182,7 @@ def _is_plain(operation: ir.Operation) -> bool:
             primitive = operation.primitive
             return is_dot(operation) or primitive.is_map or (primitive.moves_lanes and primitive.moves is None)
         case ir.Load(access=access):
-            return not access.bindings
+            return not any(value in defined_by for _, value in access.bindings)
     return isinstance(operation, ir.Constant | ir.ScalarArgument | ir.Index)
 
 
@@ -205,7 +219,8 @@ def _follow_each_other(rounds: Sequence[Round], program: ir.Program) -> bool:
         counters = {other.variable: var(one.variable)}
         for block, own in ((earlier.first, later.first), (earlier.second, later.second)):
             loads, others = list(_loads(block)), list(_loads(own))
-            if len(loads) != len(others) or not all(map(partial(_serves, counters), others, loads)):
+            serves = partial(_serves, counters, program.facts)
+            if len(loads) != len(others) or not all(map(serves, others, loads)):
                 return False
         if ir.reads(later.first[-1])[0] is not ir.reads(earlier.first[-1])[0]:
             return False
@@ -216,11 +231,13 @@ def _loads(block: ir.Block) -> Iterator[ir.Load]:
     yield from (operation for operation in block if isinstance(operation, ir.Load))
 
 
-def _serves(counters: Mapping[str, Expr], load: ir.Load, earlier: ir.Load) -> bool:
-    """Tell whether a load may stand for one of an earlier loop: it reads the same tile, under the same guards at least.
+def _serves(counters: Mapping[str, Expr], facts: Facts, load: ir.Load, earlier: ir.Load) -> bool:
+    """Tell whether a load may stand for one of an earlier loop: it reads the same tile where its guards hold there.
 
-    A loop has no guards that hold for all of its own rounds, and loads are moved to rounds of the loop before.
+    Loads are moved to rounds of the loop before, too.
     """
     own, other = access_at(load.access, lambda e: e.subs(counters)), earlier.access
     is_same = (own.parameter, own.other, own.type.lanes) == (other.parameter, other.other, other.type.lanes)
-    return is_same and own.indices == other.indices and set(other.guards) <= set(own.guards)
+    more, lanes = set(own.guards) - set(other.guards), with_lanes(facts, other.lanes)
+    is_same = is_same and own.indices == other.indices and set(other.guards) <= set(own.guards)
+    return is_same and all(guard.holds(lanes) for guard in more)

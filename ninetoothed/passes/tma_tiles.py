@@ -20,7 +20,7 @@ from typing import Any
 from ninetoothed import ir
 from ninetoothed.arrangement.guards import Guard, unimplied
 from ninetoothed.dtypes import PointerType
-from ninetoothed.expr import Expr, Facts, const, divisor, is_nonnegative
+from ninetoothed.expr import Expr, Facts, const, divisor, is_nonnegative, minimum
 from ninetoothed.ir.lanes import with_lanes
 from ninetoothed.passes.operations import are_apart
 from ninetoothed.passes.products import products
@@ -226,21 +226,30 @@ def _within_an_entry(
     """
     if len(guards) != 1 or guards[0].lower:
         return False
-    row, length = guards[0].index, guards[0].size
-    names, lanes = {name for name, _ in access.bindings}, {lane.name for lane in access.lanes}
-    is_short = all(name in names and facts.range_of(name).hi is not None for name in length.variables)
-    if not is_short or not is_nonnegative(length, facts) or row.variables.isdisjoint(lanes):
+    row, names, lanes = guards[0].index, {name for name, _ in access.bindings}, {lane.name for lane in access.lanes}
+    if row.variables.isdisjoint(lanes) or not guards[0].size.variables <= names:
         return False
     for index, size, stride in zip(access.indices, parameter.sizes, parameter.strides, strict=True):
         start, whole, own = index - row, _split(access, index), _split(access, row)
-        is_place = start.variables <= names and is_nonnegative(start, facts)
-        if is_place and stride not in (0, 1) and whole is not None and own is not None:
+        # An entry from the first row on is no longer than its source, whatever is read of its length.
+        length = minimum(guards[0].size, size) if start == 0 else guards[0].size
+        is_place = start.variables <= names and is_nonnegative(start, facts) and is_nonnegative(length, facts)
+        is_short = start == 0 or all(facts.range_of(name).hi is not None for name in length.variables)
+        if is_place and is_short and stride not in (0, 1) and whole is not None and own is not None:
             place = dimensions.index((size, stride, *whole))
             dimensions[place] = const(FAR), stride, FAR - length + own[0], own[1]
-            far, end = (const(FAR), None), (start + length, None)
-            dimensions[:0] = (const(MOST_FAR), 2**34 - stride, *far), (const(MOST_FAR), stride, *end)
+            dimensions.insert(0, (const(MOST_FAR), stride, start + length, None))
+            if len(dimensions) == MOST_DIMENSIONS:
+                dimensions[:] = _in_one(dimensions, ALIGNMENT * 8 // access.type.dtype.bits)
+            dimensions.insert(0, (const(MOST_FAR), 2**34 - stride, const(FAR), None))
             return True
     return False
+
+
+def _in_one(dimensions: list[tuple[Any, ...]], unit: int) -> list[tuple[Any, ...]]:
+    """Take those of no lane as one, of as many elements as all strides have a multiple of."""
+    places = [offset * (stride // unit) for _, stride, offset, lane in dimensions if lane is None]
+    return [(const(MOST_FAR), const(unit), sum(places, const(0)), None), *(each for each in dimensions if each[3])]
 
 
 def _legal(access: ir.Access, dimensions: Sequence[tuple[Any, ...]], facts: Facts) -> TmaTile | None:

@@ -23,7 +23,7 @@ class CopyingWarp:
     form: Form
 
     def prints(self, context: EmitContext, operation: ir.Operation, place: OperationPlace) -> bool:
-        if not isinstance(operation, ir.Load):
+        if not isinstance(operation, ir.Load) or operation not in self.form.rings:
             return False
         ring, tile = self.form.rings[operation], self.form.tiles[operation]
         for task in range(ring.tasks):

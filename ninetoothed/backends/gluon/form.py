@@ -6,9 +6,9 @@ each; left operands are in registers, or brought once, before the loop. Other ma
 come into rings, too, as far as there is shared memory: into the registers of threads, they would be too many. What is
 stored leaves by the copy engine, but for vectors.
 
-What is printed as a call of CUDA's library, or of a helper of our own, has no form: see `kernel`. Nor have loops whose
-bounds the program computes, as those of a window, which took 1.16 to 1.37 of the time in Triton on an H200; nor what is
-loaded beside operands and is of other types than booleans and floats of 16 and 32 bits.
+What is printed as a call of CUDA's library, or of a helper of our own, has no form: see `kernel`. Nor have loops that
+begin at a number which the program computes, as those of a window, which took 1.16 to 1.37 of the time in Triton on an
+H200; nor what is loaded beside operands and is of other types than booleans and floats of 16 and 32 bits.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from ninetoothed import ir
 from ninetoothed.backends.gluon.rings import Ring, SharedTiles
 from ninetoothed.backends.triton.names import NameTable
 from ninetoothed.dtypes import int1
-from ninetoothed.expr import Expr
 from ninetoothed.passes.dead_code import remove_dead
 from ninetoothed.passes.operations import is_dot, readers
 from ninetoothed.passes.products import Feeds
@@ -48,6 +47,8 @@ NAMES = {
     f"{HOPPER}.mbarrier": ("MBarrierLayout", "arrive", "expect", "init", "wait"),
     TMA: ("store_wait",),
 }
+# Whether there is a form for loops that end at a number that is read, such as lengths: it waits for times on a GPU.
+ENDS_READ = False
 # Bytes of shared memory beside tiles: barriers, and what the compiler keeps there between the warps of a task.
 RESERVED = 2048
 # Of the copies into shared memory, and out of it, one name each: the newest first.
@@ -65,7 +66,7 @@ class Form:
     tiles: the accesses through descriptors. rings: of the right operand of each product, and of what else loops load:
     the loads in `looked_at`. resident: the left operands that stay there. stored: the results, on their way out, where
     left operands were if these are like them.
-    copied: what the warp that copies runs. stop: where the counter of the last loop over products ends.
+    copied: what the warp that copies runs. last: the last loop over products.
     """
 
     tiles: Mapping[ir.Operation, TmaTile]
@@ -73,7 +74,7 @@ class Form:
     resident: Mapping[ir.Load, SharedTiles]
     stored: Mapping[ir.Store, SharedTiles]
     copied: ir.Block
-    stop: Expr
+    last: ir.For
     looked_at: frozenset[ir.Load]
 
     @property
@@ -99,15 +100,17 @@ def form_of(
     for dot in products:
         _check_product(dot, schedule.num_warps)
         finder.operands(dot)
-    stores = (each for each in program.body if isinstance(each, ir.Store) and each in tiles)
+    stores = (each for each in finder.outermost if isinstance(each, ir.Store) and each in tiles)
     stored = {store: finder.outgoing(store) for store in stores if _is_matrix(tiles[store])}
     multiplied, looked_at = dict(finder.rings), finder.others(stored, shared_memory)
     copied = remove_dead(program.body, must_run=lambda each: any(load in finder.rings for load in ir.walk((each,))))
     are_shared = not any(HALF in ir.integers(operation) for operation in ir.walk(copied) if operation not in looked_at)
     own = {each: tiles[each] for each in (*finder.rings, *finder.resident, *stored)}
-    if loops[-1].bindings:
-        raise NoFormError("bounds of its loops are computed or loaded")
-    form = Form(own, finder.rings, finder.resident, stored, copied, loops[-1].stop, looked_at)
+    if any(name in loops[0].start.variables for name, _ in loops[0].bindings):
+        raise NoFormError("its loops begin at a computed number")
+    if loops[-1].bindings and not ENDS_READ:
+        raise NoFormError("its loops end at a number that is read")
+    form = Form(own, finder.rings, finder.resident, stored, copied, loops[-1], looked_at)
     if not stored:
         raise NoFormError("the copy engine does not store its result")
     if not are_shared or not _are_read_by_products(program, form, multiplied):
@@ -139,6 +142,14 @@ class _Finder:
     def __post_init__(self):
         self.feeds = Feeds(self.program.body)
 
+    @property
+    def outermost(self) -> ir.Block:
+        """The operations outside of loops and branches, but for a branch that ends the program: see `past_the_end`."""
+        match self.program.body:
+            case (*before, ir.If(then_body=rest, outcomes=())):
+                return (*before, *rest)
+        return self.program.body
+
     def operands(self, dot: ir.Apply) -> None:
         """Find where the operands of a product are, and that these are places for them."""
         left, right = (self.feeds.turned(operand) for operand in dot.operands)
@@ -147,7 +158,7 @@ class _Finder:
         self._check_tile(right)
         if left is not None and left not in self.resident:
             self._check_tile(left)
-            if left not in self.program.body:
+            if left not in self.outermost:
                 raise NoFormError(f"`{left.access.parameter}` is loaded in a loop, as a left operand")
             self.resident[left] = self.buffer(left, self.names.fresh(f"{left.access.parameter}_ready"))
         key = right.access.parameter, self.tiles[right].block, left is None
@@ -161,7 +172,7 @@ class _Finder:
 
     def outgoing(self, store: ir.Store) -> SharedTiles:
         """Return the buffer of what is stored: that of an operand of its shape, which no product reads any more."""
-        tile, after = self.tiles[store], self.program.body[self.program.body.index(store) :]
+        tile, after = self.tiles[store], self.outermost[self.outermost.index(store) :]
         for buffer in () if any(map(is_dot, ir.walk(after))) else self.resident.values():
             if (buffer.tile.block, buffer.dtype) == (tile.block, store.access.type.dtype):
                 return buffer
@@ -203,7 +214,7 @@ class _Finder:
     def _looked_at(self) -> Iterator[ir.Load]:
         """Yield the matrices that are loaded in loops and branches, but for operands."""
         for operation in ir.walk(self.program.body):
-            if not isinstance(operation, ir.Load) or operation in self.rings or operation in self.program.body:
+            if not isinstance(operation, ir.Load) or operation in self.rings or operation in self.outermost:
                 continue
             if sum(count > 1 for count in operation.access.type.lanes) > 1:
                 yield operation

@@ -213,8 +213,8 @@ class ComputingWarps:
         That is soon done, and ptxas moves nothing across it: what is to run beside a product it would move beyond the
         wait for that product. The next round begins with a product at once.
         """
-        ring, printer = self._first, TilePrinter.of(context, (), ir.TileType(int32), ())
-        has_next = syntax.binary("<", printer.scalar(number), printer.scalar(self.form.stop))
+        ring, printer = self._first, TilePrinter.of(context, (), ir.TileType(int32), self.form.last.bindings)
+        has_next = syntax.binary("<", printer.scalar(number), printer.scalar(self.form.last.stop))
         context.run(syntax.call("mbarrier.wait", at(ring.ready, ring.slot()), ring.parity(), pred=has_next))
 
     @property

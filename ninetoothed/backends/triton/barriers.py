@@ -39,9 +39,12 @@ def before_write(context: EmitContext, parameter: str, access: ir.Access | None 
     key = _key(access)
     alike = {name: _are_alike(context, parameter, name) for name, _ in (*context.written, *context.read)}
     meets = access is not None and any(
-        _may_meet(access, other) if alike[name] else context.program.in_place for name, other in context.written
+        _may_meet(access, other) if alike[name] else _may_share(context, parameter, name)
+        for name, other in context.written
     )
-    if meets or any(other != key if alike[name] else context.program.in_place for name, other in context.read):
+    if meets or any(
+        other != key if alike[name] else _may_share(context, parameter, name) for name, other in context.read
+    ):
         barrier(context)
     context.written |= {(parameter, access or ANYWHERE)}
 
@@ -50,6 +53,12 @@ def _are_alike(context: EmitContext, parameter: str, other: str) -> bool:
     """Tell whether equal indices of two parameters that are the same memory mean the same element."""
     strides = [context.program.parameter(name).strides for name in (parameter, other)]
     return parameter == other or (context.program.in_place and strides[0] == strides[1])
+
+
+def _may_share(context: EmitContext, parameter: str, other: str) -> bool:
+    """Tell whether two parameters may be the same memory: calls may give it to those of elements of one size alone."""
+    sizes = {context.program.parameter(name).dtype.bits for name in (parameter, other)}
+    return context.program.in_place and len(sizes) == 1
 
 
 def before_rounds(context: EmitContext, loop: ir.Loop) -> None:

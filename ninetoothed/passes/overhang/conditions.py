@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from ninetoothed import dtypes, ir
@@ -15,29 +15,31 @@ from ninetoothed.passes.overhang.edges import BoundEdge, OverhangEdge
 if TYPE_CHECKING:
     from ninetoothed.passes.overhang.resolve import OverhangRewriter
 
+_Producers = Mapping[Value, ir.Operation]
+
 
 def is_implied(rewriter: OverhangRewriter, condition: Value, edge: OverhangEdge) -> bool:
     """Tell whether lanes where a condition holds are not past an edge: the program has its own mask."""
     if not isinstance(edge, BoundEdge) or edge.reached:
         return False
     facts = rewriter.facts
-    for e in _conjuncts(rewriter, condition):
+    for e in conjuncts(rewriter.producers, condition):
         if simplify(simplest(e) - edge.remaining, facts) == 0:
             return True
         facts = facts.assume(e, 1)
     return facts is not rewriter.facts and is_nonnegative(edge.remaining - 1, facts)
 
 
-def _conjuncts(rewriter: OverhangRewriter, condition: Value) -> Iterator[Expr]:
+def conjuncts(producers: _Producers, condition: Value) -> Iterator[Expr]:
     """Yield expressions that are above 0 where a condition holds."""
-    operation = rewriter.producers.get(condition)
+    operation = producers.get(condition)
     if not isinstance(operation, ir.Apply):
         return
     if operation.function == "and":
         for side in operation.operands:
-            yield from _conjuncts(rewriter, side)
+            yield from conjuncts(producers, side)
     elif operation.function in ("lt", "le", "gt", "ge", "eq"):
-        a, b = (expression(rewriter, raw) for raw in operation.operands)
+        a, b = (expression(producers, raw) for raw in operation.operands)
         if a is not None and b is not None:
             pairs = {"l": [(a, b)], "g": [(b, a)], "e": [(b, a), (a, b)]}[operation.function[0]]
             for low, high in pairs:
@@ -46,22 +48,22 @@ def _conjuncts(rewriter: OverhangRewriter, condition: Value) -> Iterator[Expr]:
                 for bound in least.operands if isinstance(least, Min) else (high,):
                     yield bound - low + (operation.function in ("le", "ge", "eq"))
     elif operation.primitive.is_view:
-        for e in _conjuncts(rewriter, operation.operands[0]):
+        for e in conjuncts(producers, operation.operands[0]):
             if (moved := _moved(e, operation)) is not None:
                 yield moved
 
 
-def expression(rewriter: OverhangRewriter, raw: Value) -> Expr | None:
+def expression(producers: _Producers, raw: Value) -> Expr | None:
     """Return an integer as an expression in the lanes of its axes; None where it is none."""
-    match rewriter.producers.get(raw):
+    match producers.get(raw):
         case ir.Constant(value=number) if isinstance(number, int):
             return const(int(number))
         case ir.Index(expr=e):
             return e
         case ir.Apply(function="cast", operands=(inner,)) if raw.type.dtype in (dtypes.int32, dtypes.int64):
-            return expression(rewriter, inner)
+            return expression(producers, inner)
         case ir.Apply() as operation if operation.primitive.is_view:
-            inside = expression(rewriter, operation.operands[0])
+            inside = expression(producers, operation.operands[0])
             return None if inside is None else _moved(inside, operation)
     return None
 

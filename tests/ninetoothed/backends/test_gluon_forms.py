@@ -65,9 +65,9 @@ WITHOUT = {
     "paged": lambda: (own_attention.make("paged"), paged(halves, 4, LENGTH, 9, 2048, torch.empty(4, 2).int())),
 }
 REASONS = {
-    "window": "bounds of its loops are computed or loaded",
+    "window": "its loops begin at a computed number",
     "capped": "it calls functions of CUDA's library",
-    "lengths": "no loop has two, with right operands that are loaded as they are",
+    "lengths": "its loops end at a number that is read",
     "in place": "Gluon has no `debug_barrier`",
     "paged": "no loop has two, with right operands that are loaded as they are",
 }

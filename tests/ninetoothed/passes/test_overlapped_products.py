@@ -12,10 +12,12 @@ from ninetoothed.arrangement.guards import Guard
 from ninetoothed.backends import torch as evaluator
 from ninetoothed.expr import var
 from ninetoothed.ir.verify import verify
+from ninetoothed.passes import guarded_loads
 from ninetoothed.passes.overlapped_products import overlap
 from ninetoothed.passes.row_halves import HALF, halve
 from ninetoothed.runtime import arguments, dispatch, variants
 from ninetoothed_ops.kernels import mm, sdpa
+from ninetoothed_ops.kernels.attention import blocks, rows
 from tests.ninetoothed.backends import own_attention
 
 
@@ -48,7 +50,8 @@ def traced(kernel, values, *blocks):
 
 def run(program, kernel, values, variant):
     names = [parameter.name for parameter in kernel.definition.parameters]
-    evaluator.prepare(program)(dict(zip(names, values)), variant.selection.values)
+    bound = arguments.bind(kernel.definition, values, {}).arguments
+    evaluator.prepare(program)(dict(zip(names, bound, strict=True)), variant.selection.values)
 
 
 @pytest.mark.parametrize("is_causal", (False, True))
@@ -104,6 +107,73 @@ def test_attention_with_a_mask_is_the_same(masking, is_causal):
         run(program, kernel, (*values, masking, is_causal), variant)
         found.append(values[5])
     assert not found[0].isnan().any() and all(torch.equal(found[0], each) for each in found[1:])
+
+
+@pytest.mark.parametrize("is_causal", (False, True))
+@pytest.mark.parametrize("lengths", ((0, 75), (1, 32), (33, 64), (100, -3)))
+def test_attention_with_lengths_is_the_same(lengths, is_causal):
+    """Beyond its length each entry has NaN and infinities, which the guards of loads leave out."""
+    kernel, own, found = sdpa.make(has_lengths=True), tensors(80, 75), []
+    held = [min(max(length, 0), 75) for length in lengths]
+    for each, other in zip(own[1:], (float("nan"), float("inf")), strict=True):
+        for b, length in enumerate(held):
+            each[b, :, length:] = other
+
+    def given_lengths():
+        return (*given(*own, is_causal), torch.tensor(lengths, dtype=torch.int32))
+
+    variant = traced(kernel, given_lengths(), 64, 32)
+    guarded = guarded_loads.guard(variant.program)
+    halved = halve(guarded, 64)
+    for program in (variant.program, guarded, overlap(guarded), overlap(halved)):
+        verify(program)
+        values = given_lengths()
+        run(program, kernel, values, variant)
+        found.append(values[5])
+    assert not found[0].isnan().any() and all(torch.equal(found[0], each) for each in found[1:])
+    for b, length in enumerate(held):
+        query, key, value = (each[b].double() for each in own)
+        expected = torch.nn.functional.scaled_dot_product_attention(
+            query, key[:, :length], value[:, :length], is_causal=is_causal, scale=0.2, enable_gqa=True
+        )
+        torch.testing.assert_close(found[0][b].double(), expected.nan_to_num(0.0), rtol=1e-4, atol=1e-5)
+
+
+def test_all_rounds_read_alike():
+    """Rounds of whole blocks read values under the guard of the last one, so that one ring serves both."""
+    kernel, own = sdpa.make(has_lengths=True), (*given(*tensors(80, 75), False), torch.tensor([3, 4]))
+    program = overlap(guarded_loads.guard(traced(kernel, own, 64, 32).program))
+    loads = [
+        each.access for each in ir.walk(program.body) if isinstance(each, ir.Load) and each.access.parameter == "value"
+    ]
+    assert len(loads) == 3 and len({(len(each.guards), len(each.bindings)) for each in loads}) == 1
+    assert not any(
+        isinstance(each, ir.Apply) and each.function == "where" and each.result.type.lanes == (32, 32)
+        for each in ir.walk(program.body)
+    )
+
+
+def test_conditions_that_are_no_guards_stay():
+    """Zeros are chosen by a number of the loop's own, or others than zeros are."""
+
+    def own(query, key, value, lengths, output, zero):
+        total = ntl.zeros(output.shape, dtype=ntl.float32)
+        for j in range(key.shape[0]):
+            weights = ntl.dot(query, ntl.trans(key[j]))
+            seen = value[j].offsets(-2)[:, None] < ntl.max(ntl.cast(weights, ntl.int32))
+            total = total + ntl.dot(weights, ntl.where(seen, value[j], zero))
+        output = total
+
+    def arrange(query, key, value, lengths, output, zero):
+        return rows(query), blocks(key, query), blocks(value, query), lengths, rows(output), zero
+
+    kernel = ninetoothed.make(
+        arrange, own, (*(Tensor(4) for _ in range(3)), Tensor(0), Tensor(4), Tensor(0, constexpr=True))
+    )
+    for zero in (0.0, 1.0):
+        q, k, v = tensors(80, 64)
+        program = traced(kernel, (q, k, v, 3, torch.empty_like(q), zero), 64, 32).program
+        assert guarded_loads.guard(program).body == program.body
 
 
 def test_no_keys():

@@ -1,6 +1,7 @@
 """Tiles of jagged tensors by the copy engine: what it makes of their descriptors, counted out as it counts."""
 
 import collections
+import dataclasses
 import random
 import re
 
@@ -12,7 +13,7 @@ from ninetoothed.passes.tma_tiles import ALIGNMENT, FAR, MOST_DIMENSIONS
 from ninetoothed.runtime.compilation.target import target_of
 from ninetoothed.runtime.dispatch import launcher_of
 from ninetoothed.runtime.selection import machine
-from ninetoothed_ops.kernels import sdpa_backward_key_value, sdpa_backward_query, sdpa_with_lse
+from ninetoothed_ops.kernels import sdpa, sdpa_backward_key_value, sdpa_backward_query, sdpa_with_lse
 from ninetoothed_ops.kernels.attention import NO_MASK
 from ninetoothed_ops.ops import sdpa_jagged
 
@@ -33,6 +34,9 @@ def calls(is_causal=True):
     yield sdpa_with_lse.make(jagged_dim=2), (*given(), others[2], lse, lse, *flags[:2], False, *flags[2:])
     yield sdpa_backward_query.make(jagged_dim=2), (*given(), others[3], lse, lse, delta, others[4], *flags)
     yield sdpa_backward_key_value.make(jagged_dim=2), (*given(True), others[3], lse, lse, delta, *others[4:6], *flags)
+    entry, longer = (torch.empty(4, HEADS, rows, WIDTH, dtype=torch.bfloat16) for rows in (160, 320))
+    none, lengths = torch.empty(1, dtype=torch.bool).expand(4, HEADS, 160, 320), torch.empty(4, dtype=torch.int32)
+    yield sdpa.make(has_lengths=True), (entry, longer, longer + 0, none, 0.125, entry + 0, NO_MASK, is_causal, lengths)
 
 
 HALF_AND_SINGLE = ((WIDTH, torch.bfloat16), (1, torch.float32))
@@ -64,18 +68,19 @@ def engine(tile, numbers):
     return place
 
 
-@pytest.mark.parametrize("index", range(3), ids=("forward", "query", "key_value"))
+@pytest.mark.parametrize("index", range(4), ids=("forward", "query", "key_value", "lengths"))
 def test_a_tile_ends_where_its_entry_does(index):
     """The engine finds what the access says, and nothing where its guards do not hold; addresses have 64 bits."""
     kernel, arguments = list(calls())[index]
     variant = launcher_of(kernel).trace(arguments, {}, machine.H200)
     selection = variant.selection
-    scheduled = passes.run(variant.program, target_of(machine.H200), selection.schedule, passes.GPU)
+    schedule = dataclasses.replace(selection.schedule, overlaps=index == 3)
+    scheduled = passes.run(variant.program, target_of(machine.H200), schedule, passes.GPU)
     draw, cut = random.Random(0), set()
     for access, tile in ((each.access, tile) for each, tile in scheduled.tma_tiles.items()):
         strides = scheduled.program.parameter(access.parameter).strides
         for _ in range(50):
-            numbers = collections.defaultdict(lambda: draw.randrange(4), selection.values)
+            numbers = collections.defaultdict(lambda: draw.randrange(1, 4), selection.values)
             numbers |= {name: draw.randrange(1, 300) for name, _ in access.bindings}
             steps = {lane.axis: draw.randrange(lane.count) for lane in access.lanes}
             at = collections.ChainMap({lane.name: steps[lane.axis] for lane in access.lanes}, numbers)
@@ -90,4 +95,5 @@ CUT = (
     {"query", "key", "value", "output"},
     {"query", "key", "value", "grad", "query_grad"},
     {"query", "key", "value", "grad", "key_grad", "value_grad"},
+    {"query", "value", "output"},
 )
