@@ -18,7 +18,6 @@ class Target:
     loses_wgmma_operands: whether the assembler loses left operands of wgmma that registers hold for a whole loop.
     converts_float8: whether there are instructions that convert to types of 8 bits, and saturate infinities, too.
     gluon_copies: Gluon's names for its copies into shared memory, and out of it.
-    has_disable_licm: whether loops take `disable_licm`, which keeps the compiler from hoisting anything out of them.
     poisons_overhang: whether overhang is filled with what would make a difference, to show what depends on it.
     """
 
@@ -31,8 +30,7 @@ class Target:
     loses_wgmma_operands: bool = False
     converts_float8: bool = True
     gluon_copies: tuple[str, ...] = ("async_load", "async_store")
-    has_disable_licm: bool = True
     poisons_overhang: bool = False
 
 
-CPU = Target("torch", 0, 0, has_wgmma=False, has_tma=False, has_disable_licm=False)
+CPU = Target("torch", 0, 0, has_wgmma=False, has_tma=False)

@@ -21,8 +21,7 @@ from ninetoothed.backends.triton.context import EmitContext
 def hints(context: EmitContext, loop: ir.For) -> Mapping[str, object]:
     """Choose the keywords of `tl.range` for a loop."""
     products = [o for o in loop.body if isinstance(o, ir.Apply) and o.function == "dot"]
-    target = context.target
-    if context.is_repeated or len(products) != 1 or not (target.has_wgmma and target.has_disable_licm):
+    if context.is_repeated or len(products) != 1 or not context.target.has_wgmma:
         return {}
     return {"disable_licm": True} if _is_transposed(context, products[0].operands[1]) else {}
 

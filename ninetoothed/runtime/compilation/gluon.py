@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import importlib
-import inspect
 import os
 import re
 from types import ModuleType
@@ -32,9 +31,6 @@ def why_not() -> str | None:
     """Say what Gluon lacks, once on the logger too; None where it has all that is printed."""
     lacks = [f"{module}.{name}" for module, names in NAMES.items() for name in names if not _has(module, name)]
     lacks += [f"{TMA}.{names[0]}" for names in COPIES if not any(_has(TMA, name) for name in names)]
-    # Before Triton 3.6 it took functions and arguments apart.
-    if not lacks and "functions_and_args" not in inspect.signature(_module(LANGUAGE).warp_specialize).parameters:
-        lacks = [f"{LANGUAGE}.warp_specialize(functions_and_args)"]
     if not lacks:
         return None
     reason = f"this Triton has no {', '.join(lacks)}"

@@ -55,13 +55,11 @@ def test_turned_in_the_application():
     assert "disable_licm" in "".join(loops(kernel, SQUARE, SQUARE, SQUARE))
 
 
-def test_not_of_loops_over_tiles_nor_of_attention_nor_where_triton_cannot():
+def test_not_of_loops_over_tiles_nor_of_attention():
     q, mask = halves(1, 4, 1024, 64), halves(1).expand(1, 4, 1024, 1024)
 
     assert "disable_licm" not in "".join(loops(mm.make(), SQUARE, SQUARE.mT, SQUARE, persistent=True))
     assert "disable_licm" not in "".join(loops(sdpa.make(), q, q, q, mask, 0.125, q, sdpa.NO_MASK, False))
-    target = Target(has_disable_licm=False)
-    assert "disable_licm" not in "".join(loops(mm.make(), SQUARE, SQUARE.mT, SQUARE, target=target))
 
 
 def test_not_without_wgmma():

@@ -18,7 +18,7 @@ from torch.overrides import TorchFunctionMode
 
 from ninetoothed.errors import ArgumentError, CompilationError, UnsupportedError
 from ninetoothed.runtime import fast_path, launch_plan, missing as names, private, private_triton
-from ninetoothed.runtime.compilation import assembler, descriptors, target, triton_cache
+from ninetoothed.runtime.compilation import assembler, descriptors, triton_cache
 from ninetoothed.runtime.dispatch import Launcher
 from ninetoothed.runtime.executable import compile_for_gpu
 from ninetoothed.runtime.selection.machine import H200
@@ -431,12 +431,6 @@ def test_registers_are_not_counted_without_a_tool(told, compiled, monkeypatch):
     found = compiled()
     assert found.spills == 0 and found.registers == 0
     assert [line for line in told() if line.startswith("registers that spill are not counted")]
-
-
-def test_a_loop_without_a_keyword_is_told(told, monkeypatch):
-    pytest.importorskip("triton")
-    assert not target._knows.__wrapped__("never_a_keyword")
-    assert [line for line in told() if "triton.language.range(never_a_keyword)" in line]
 
 
 def test_triton_tells_what_a_compilation_depends_on(monkeypatch):
