@@ -103,8 +103,8 @@ def _check(input, weight, target, bias, class_weight, reduction, label_smoothing
         raise ArgumentError(
             f"ninetoothed::{name} takes an input (..., depth), a weight (classes, depth), a bias (classes,) or None, "
             f"all of one type, and a target (...) of int64 or uint8 that names classes, on one device, but got "
-            f"{list(input.shape)} {input.dtype}, {list(weight.shape)} {weight.dtype}{bias_of}, and "
-            f"{list(target.shape)} {target.dtype}; for probabilities call cross_entropy on the logits"
+            f"{list(input.shape)} {input.dtype}, {list(weight.shape)} {weight.dtype}{bias_of} on {input.device}, and "
+            f"{list(target.shape)} {target.dtype} on {target.device}; for probabilities call cross_entropy of logits"
         )
     if not weights_fit(class_weight, input, weight.shape[0]):
         raise ArgumentError(

@@ -113,9 +113,6 @@ def _overlapped(problem: TuningProblem, pattern: AttentionPattern, machine: Mach
     # With a number in memory for each score, only heads of 128 were timed: .44 to .80 of the plain text's time.
     if width not in MOST_SHARED or (pattern.loads_scores and width != 128):
         return
-    # With sinks and a diagonal it takes .99 and 1.01 of the time of the plain text.
-    if pattern.loads_row_numbers and pattern.is_masked:
-        return
     wanted = 128, 128 * 128 // width
     blocks = dict(zip((pattern.rows, pattern.keys), _blocks(problem, pattern, _Shape(*wanted, 2)), strict=True))
     is_long = problem.extent(pattern.keys) >= FEWEST_OVERLAPPED * (2 if pattern.is_masked else 1)

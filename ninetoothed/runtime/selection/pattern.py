@@ -83,8 +83,7 @@ class AttentionPattern(Pattern):
     rows, keys: names of block sizes. query: the position of the parameter whose rows these are. scores: how many
     products have tiles of (rows, keys): more than one for gradients. accumulators: how many tiles (rows, width) are
     accumulated. has_row_vectors: whether a parameter has a number for each row. is_masked: whether scores are chosen
-    by a condition. loads_scores: whether there is a number in memory for each of them, as in a mask. loads_row_numbers:
-    whether one is loaded for each row, as a sink.
+    by a condition. loads_scores: whether there is a number in memory for each of them, as in a mask.
     """
 
     rows: str
@@ -96,7 +95,6 @@ class AttentionPattern(Pattern):
     has_row_vectors: bool
     is_masked: bool
     loads_scores: bool
-    loads_row_numbers: bool
 
     @property
     def is_gradient(self) -> bool:
@@ -241,9 +239,6 @@ class _Reader:
             has_row_vectors=any(tile.shape == (as_expr(rows), const(1)) for tile in self.work.tiles),
             is_masked=any(map(_is_masked, self.products)),
             loads_scores=any(self._cuts(load) == {rows, keys} for load in self.loads),
-            loads_row_numbers=any(
-                self._cuts(load) == {rows} and len(load.access.type.shape) == 1 for load in self.loads
-            ),
         )
 
     def _cuts(self, load: ir.Load) -> set[str | None]:
