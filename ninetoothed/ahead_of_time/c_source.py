@@ -179,9 +179,8 @@ class _Kernel:
         arguments = [each.name for each in variant.arguments]
         for i, guard in enumerate(variant.guards, len(conditions)):
             lines.append(_unless(i, in_c(guard), shown(guard, arguments)))
-        head = f"static const char *nt_fits_{number}(int *met, {self._head()}) {{\n"
         lines = [*self._unused(), "(void)met;", *lines, "return NULL;"]
-        return head + "".join(f"    {line}\n" for line in lines) + "}\n"
+        return _function(f"static const char *nt_fits_{number}(int *met, {self._head()})", lines)
 
     def _named(self, formulas: Iterable[Formula]) -> list[str]:
         """Name the sizes and strides that formulas mention."""
@@ -215,8 +214,7 @@ class _Kernel:
         )
         lines += ["(void)result;", f"return {call};"]
         given = f"const nt_context *context, void *stream, {self._head()}, char *workspace, char *semaphores"
-        head = f"static NineToothedResult nt_run_{number}({given}) {{\n"
-        return head + "".join(f"    {line}\n" for line in lines) + "}\n"
+        return _function(f"static NineToothedResult nt_run_{number}({given})", lines)
 
     def _parameter(self, i: int, each: Passed) -> list[str]:
         """Print the variable of a parameter of the machine code."""
@@ -273,7 +271,7 @@ class _Kernel:
             "return NINETOOTHED_SUCCESS;",
         ]
         head = f"static NineToothedResult nt_choose_{self.function}(const nt_context *context, int *variant,"
-        return f"{head} {self._head()}) {{\n" + "".join(f"    {line}\n" for line in lines) + "}\n"
+        return _function(f"{head} {self._head()})", lines)
 
     def _checks(self, variant: BuiltVariant) -> Iterator[str]:
         """Yield what is asked of the memory of a call."""
@@ -288,6 +286,7 @@ class _Kernel:
                 yield f"if (nt_overlaps(&{name})) return nt_fail(NINETOOTHED_MEMORY, {text});"
 
     def _launch(self) -> str:
+        """Print the function that launches the variant of a call."""
         cases = []
         for number, variant in self.variants:
             memory = "workspace, semaphores" if self.has_workspace else "NULL, NULL"
@@ -302,29 +301,33 @@ class _Kernel:
             checks.append("if (result != NINETOOTHED_SUCCESS) return result;")
             checks.append(f"return nt_run_{number}(context, stream, {self._passed_on}, {memory});")
             cases += [f"case {number}:", *(f"    {check}" for check in checks)]
-        text = f"NineToothedResult {self._signature()} {{\n{self._found()}    switch (variant) {{\n"
-        text += "".join(f"    {line}\n" for line in cases)
-        return text + "    }\n    return NINETOOTHED_NO_VARIANT;\n}\n"
-
-    def _found(self) -> str:
-        return (
-            "    nt_context *context = NULL;\n    int variant = -1;\n    nt_enter();\n"
-            "    NineToothedResult result = nt_current(&context);\n    nt_leave();\n"
-            "    if (result == NINETOOTHED_SUCCESS)\n"
-            f"        result = nt_choose_{self.function}(context, &variant, {self._passed_on});\n"
-            "    if (result != NINETOOTHED_SUCCESS) return result;\n"
-        )
+        return self._by_variant(self._signature(), cases, "NINETOOTHED_NO_VARIANT")
 
     def _sizes(self) -> str:
+        """Print the function that tells how much memory a call takes."""
         cases = []
         for number, variant in self.variants:
             cases.append(f"case {number}: {{")
             cases += [f"    {line}" for line in self._named((variant.workspace, variant.semaphores))]
             cases.append(f"    *workspace = (size_t){in_c(variant.workspace)};")
             cases += [f"    *semaphores = (size_t){in_c(variant.semaphores)};", "    break;", "}"]
-        text = f"NineToothedResult {self._sizes_signature()} {{\n{self._found()}    switch (variant) {{\n"
-        text += "".join(f"    {line}\n" for line in cases)
-        return text + "    }\n    return NINETOOTHED_SUCCESS;\n}\n"
+        return self._by_variant(self._sizes_signature(), cases, "NINETOOTHED_SUCCESS")
+
+    def _by_variant(self, signature: str, cases: list[str], otherwise: str) -> str:
+        """Print a function that chooses the variant of a call, and does what the cases say for each."""
+        lines = [
+            *("nt_context *context = NULL;", "int variant = -1;", "nt_enter();"),
+            *("NineToothedResult result = nt_current(&context);", "nt_leave();", "if (result == NINETOOTHED_SUCCESS)"),
+            f"    result = nt_choose_{self.function}(context, &variant, {self._passed_on});",
+            "if (result != NINETOOTHED_SUCCESS) return result;",
+        ]
+        return _function(
+            f"NineToothedResult {signature}", [*lines, "switch (variant) {", *cases, "}", f"return {otherwise};"]
+        )
+
+
+def _function(head: str, lines: Iterable[str]) -> str:
+    return f"{head} {{\n" + "".join(f"    {line}\n" for line in lines) + "}\n"
 
 
 def _unless(number: int, condition: str, reason: str) -> str:
