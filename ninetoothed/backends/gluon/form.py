@@ -47,8 +47,6 @@ NAMES = {
     f"{HOPPER}.mbarrier": ("MBarrierLayout", "arrive", "expect", "init", "wait"),
     TMA: ("store_wait",),
 }
-# Whether there is a form for loops that end at a number that is read, such as lengths: it waits for times on a GPU.
-ENDS_READ = False
 # Bytes of shared memory beside tiles: barriers, and what the compiler keeps there between the warps of a task.
 RESERVED = 2048
 # Of the copies into shared memory, and out of it, one name each: the newest first.
@@ -108,8 +106,6 @@ def form_of(
     own = {each: tiles[each] for each in (*finder.rings, *finder.resident, *stored)}
     if any(name in loops[0].start.variables for name, _ in loops[0].bindings):
         raise NoFormError("its loops begin at a computed number")
-    if loops[-1].bindings and not ENDS_READ:
-        raise NoFormError("its loops end at a number that is read")
     form = Form(own, finder.rings, finder.resident, stored, copied, loops[-1], looked_at)
     if not stored:
         raise NoFormError("the copy engine does not store its result")

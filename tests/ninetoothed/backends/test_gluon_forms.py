@@ -10,6 +10,7 @@ from ninetoothed.runtime import dispatch, executable
 from ninetoothed.runtime.compilation import ptx as read_ptx
 from ninetoothed.runtime.selection import machine
 from ninetoothed_ops.kernels import sdpa, sdpa_with_lse
+from ninetoothed_ops.ops import sdpa_jagged
 from tests.conftest import needs_triton
 from tests.ninetoothed.backends import own_attention
 
@@ -43,6 +44,17 @@ def own(form, other):
     return own_attention.make(form), (query, key, value, other, output)
 
 
+def within_entries(is_causal):
+    """The forward of training on jagged tensors: `lse` is in the place of `peak`, too, which is not written."""
+    rows = sdpa_jagged.Entries(torch.tensor([0, 3000, 8000, 16384]), None, 8384)
+    tiles = [halves(16384, 16, 128, dtype=torch.bfloat16).transpose(0, 1) for _ in range(4)]
+    query, key, value, output = rows.cut(*tiles)
+    (sums,) = rows.cut(halves(16384, 16, 1, dtype=torch.float32).transpose(0, 1))
+    unread = sdpa_jagged._not_read(tiles[0], rows, rows)
+    flags = 0, 0.1, 0.0, output, sums, sums, sdpa.NO_MASK, is_causal, False, False, False
+    return sdpa_with_lse.make(jagged_dim=2), (query, key, value, *unread, *flags)
+
+
 NONE = mask(torch.bool, 1, 1).expand(1, 16, LENGTH, LENGTH)
 FORMS = {
     "bias": lambda: own("bias", mask()),
@@ -58,19 +70,19 @@ FORMS = {
     "sinks of rows": lambda: masked(sdpa.make(has_sinks=True), NONE, sdpa.NO_MASK, False, mask(keys=1)),
     "summed": lambda: summed(NONE, sdpa.NO_MASK),
     "summed, added": lambda: summed(mask(), sdpa.ADDITIVE_MASK),
+    "lengths": lambda: masked(sdpa.make(has_lengths=True), NONE, sdpa.NO_MASK, False, halves(1, dtype=torch.int32)),
+    "jagged": lambda: within_entries(True),
 }
 # Which take no less time there than in Triton, or were not seen to be right; and what `explain` says of them.
 WITHOUT = {
     "window": lambda: own("window", 1024),
     "capped": lambda: masked(sdpa.make(is_capped=True), NONE, sdpa.NO_MASK, True, 30.0),
-    "lengths": lambda: masked(sdpa.make(has_lengths=True), NONE, sdpa.NO_MASK, False, halves(1, dtype=torch.int32)),
     "in place": lambda: summed(mask(), sdpa.ADDITIVE_MASK, True),
     "paged": lambda: (own_attention.make("paged"), paged(halves, 4, LENGTH, 9, 2048, torch.empty(4, 2).int())),
 }
 REASONS = {
     "window": "its loops begin at a computed number",
     "capped": "it calls functions of CUDA's library",
-    "lengths": "its loops end at a number that is read",
     "in place": "Gluon has no `debug_barrier`",
     "paged": "no loop has two, with right operands that are loaded as they are",
 }
@@ -110,7 +122,9 @@ def test_pages_of_a_cache(size):
     assert torch.allclose(values[-1].double(), expected, atol=2e-6)
 
 
-@pytest.mark.parametrize("form, most_spilled", (("bias", 64), ("added f32", 32), ("sinks", 0)))
+@pytest.mark.parametrize(
+    "form, most_spilled", (("bias", 64), ("added f32", 32), ("sinks", 0), ("lengths", 8), ("jagged", 8))
+)
 def test_it_compiles(form, most_spilled):
     kernel, _ = FORMS[form]()
     found = executable.compile_for_gpu(kernel.definition, variant(form))
@@ -131,6 +145,20 @@ def test_each_task_has_tiles_of_a_mask():
         assert f"mask_tiles = gl.allocate_shared_memory(gl.{tiles}" in source
         waits, frees = (computing.count(f"mbarrier.{each}(mask_") for each in ("wait", "arrive"))
         assert waits == frees > 0 and len(re.findall(r"tma\.\w+\(\s*mask_desc", copying)) == 2 * waits
+
+
+def test_lengths_end_the_tiles_of_values():
+    """All rounds copy values by one descriptor, which ends at the length, into one ring; keys by a plain one."""
+    computing, _, copying = executable.emitted_for(variant("lengths")).source.partition("def copy(")
+    assert copying.count("value_desc,\n") - copying.count("        value_desc,\n                    ") >= 3
+    assert len(re.findall(r"value_desc,\s+\[\s+1073741824,", copying)) == 3 and "value_desc_1" not in copying
+    assert "key_desc, [0, pid_1" in copying or "key_desc, [pid_1" in copying
+
+
+def test_programs_past_an_entry_do_nothing():
+    """Both tasks and the warp that copies leave by the same condition: where the first row of both is past the end."""
+    source = executable.emitted_for(variant("jagged")).source
+    assert source.count("    if pid_2 * 128 < query_length:\n") == 2
 
 
 def test_zeros_past_the_end_are_no_weights():
