@@ -18,6 +18,7 @@ from ninetoothed import ir
 from ninetoothed.expr import Expr, Facts, var
 from ninetoothed.ir.lanes import with_lanes
 from ninetoothed.ir.rewriter import access_at
+from ninetoothed.passes.dead_code import remove_dead
 from ninetoothed.passes.operations import is_dot, is_fold, producers, readers, replaced
 from ninetoothed.passes.products import Feeds
 from ninetoothed.passes.trip_count import is_at_least
@@ -84,7 +85,7 @@ def _match(loop: ir.For) -> Round | None:
     defined_by = producers(loop.body)
     dots = [operation for operation in loop.body if is_dot(operation) and len(operation.operands) == 2]
     is_counted = loop.step == 1 and loop.merge is None
-    if len(dots) != 2 or not is_counted or not all(_is_plain(each, defined_by) for each in loop.body):
+    if len(dots) != 2 or not is_counted or not all(map(_is_plain, loop.body)):
         return None
     for total, end in enumerate(loop.yields):
         match defined_by.get(end):
@@ -112,8 +113,9 @@ def _taken_apart(
     (first,) = (dot for dot in dots if dot is not second)
     feeds = Feeds(loop.body)
     loads = [_loading(dot.operands[1], feeds) for dot in (first, second)]
+    places = [_place(loop, each) for each in loads]
     is_inside = first.operands[0] in defined_by or second.operands[0] not in defined_by
-    if is_inside or not all(loads):
+    if is_inside or not all(loads) or places[0] is None or places[1] is None:
         return None
     scaling = _made_of(loop.arguments[total], _without(loop.body, (add,)))
     middle = _without(loop.body, (first, second, add), scaling, *loads)
@@ -127,8 +129,10 @@ def _taken_apart(
         return None
     middle = _chosen_wide(second.operands[0], middle)
     narrowing, weights = _narrowing(second.operands[0], middle, kept)
-    block = (*loads[1], *narrowing, second, add)
-    return Round(loop, (*loads[0], first), _without(middle, narrowing), scaling, block, total, weights, scaled)
+    block = (*places[1], *loads[1], *narrowing, second, add)
+    return Round(
+        loop, (*places[0], *loads[0], first), _without(middle, narrowing), scaling, block, total, weights, scaled
+    )
 
 
 def _chosen_wide(weights: ir.Value, middle: ir.Block) -> ir.Block:
@@ -173,7 +177,7 @@ def _narrowing(weights: ir.Value, middle: ir.Block, kept: Sequence[ir.Value]) ->
     return (), weights
 
 
-def _is_plain(operation: ir.Operation, defined_by: Container[ir.Value]) -> bool:
+def _is_plain(operation: ir.Operation) -> bool:
     """Tell whether an operation is a load, or computes lane by lane, or row by row of a matrix."""
     match operation:
         case ir.Apply() if is_fold(operation):
@@ -181,14 +185,26 @@ def _is_plain(operation: ir.Operation, defined_by: Container[ir.Value]) -> bool:
         case ir.Apply():
             primitive = operation.primitive
             return is_dot(operation) or primitive.is_map or (primitive.moves_lanes and primitive.moves is None)
-        case ir.Load(access=access):
-            return not any(value in defined_by for _, value in access.bindings)
-    return isinstance(operation, ir.Constant | ir.ScalarArgument | ir.Index)
+    return isinstance(operation, ir.Load | ir.Constant | ir.ScalarArgument | ir.Index)
 
 
 def _loading(value: ir.Value, feeds: Feeds) -> ir.Block:
     """Return the load of a tile that is used as it is in memory, and what turns it; () where it is no such tile."""
     return next(((feed.operation, *feed.path) for feed in feeds.of(value) if feed.is_turned), ())
+
+
+def _place(loop: ir.For, loads: ir.Block) -> ir.Block | None:
+    """Return the operations on numbers that tell where a tile is; None where it depends on rounds before.
+
+    They are done for each product of its own, and again for what lies between.
+    """
+    places = [value for load in _loads(loads) for _, value in load.access.bindings]
+    found = remove_dead(loop.body, places, lambda operation: False)
+    read = {value for operation in found for value in ir.reads(operation)}
+    is_own = read.isdisjoint(loop.arguments) and all(
+        value.type.is_scalar for each in found for value in ir.results(each)
+    )
+    return found if is_own else None
 
 
 def _made_of(value: ir.Value, block: ir.Block) -> ir.Block:

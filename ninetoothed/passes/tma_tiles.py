@@ -67,7 +67,9 @@ def usable(
         return {}
     allowed = _safe(program) & schedule.use_tma
     once = tuple(_done_once(program.body))
-    known = {value for operation in once if not isinstance(operation, ir.Loop) for value in ir.results(operation)}
+    # Where products overlap, the warp that copies computes such numbers for itself.
+    before = ir.walk(program.body) if is_overlapped else once
+    known = {value for operation in before if not isinstance(operation, ir.Loop) for value in ir.results(operation)}
     found: dict[ir.Operation, TmaTile] = {}
     stored: set[tuple[int, ...]] = set()
     operands = {feed.load for each in multiplied for side in each.sides for feed in side if feed.is_in_memory}

@@ -84,7 +84,7 @@ REASONS = {
     "window": "its loops begin at a computed number",
     "capped": "it calls functions of CUDA's library",
     "in place": "Gluon has no `debug_barrier`",
-    "paged": "no loop has two, with right operands that are loaded as they are",
+    "paged": "its loops read where their tiles are",
 }
 
 

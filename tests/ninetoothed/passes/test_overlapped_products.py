@@ -13,6 +13,7 @@ from ninetoothed.backends import torch as evaluator
 from ninetoothed.expr import var
 from ninetoothed.ir.verify import verify
 from ninetoothed.passes import guarded_loads
+from ninetoothed.passes.operations import replaced
 from ninetoothed.passes.overlapped_products import overlap
 from ninetoothed.passes.row_halves import HALF, halve
 from ninetoothed.runtime import arguments, dispatch, variants
@@ -90,6 +91,29 @@ def test_attention_of_a_user_is_the_same(form, other, size):
         found.append(values[-1])
     assert all(torch.equal(found[0], each) for each in found[1:])
     torch.testing.assert_close(found[0].double(), own_attention.reference(form, *own, other), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("size", (32, 13, 70))
+def test_attention_over_pages_is_the_same(size):
+    """What tells a tile's place is computed for each of both products, whose rounds differ."""
+    kernel = own_attention.make("paged")
+    table = torch.tensor([[7, 0, 3], [8, 8, 1]], dtype=torch.int32)
+    q, keys, values = torch.randn(2, 2, 75, 32), *torch.randn(2, 9, 2, size, 32)
+    variant, found = traced(kernel, (q, keys, values, table, q + 0), 64, 32), []
+    (loop,) = (operation for operation in variant.program.body if isinstance(operation, ir.For))
+    # On a CPU it is asserted that nothing is divided by 0.
+    kept = tuple(each for each in loop.body if getattr(each, "function", "") != "device_assert")
+    body = replaced(variant.program.body, {loop: (dataclasses.replace(loop, body=kept),)})
+    whole = dataclasses.replace(variant.program, body=body)
+    halved = halve(whole, 64)
+    for program in (whole, overlap(whole), halved, overlap(halved)):
+        verify(program)
+        given_pages = q, keys, values, table, torch.full_like(q, float("nan"))
+        run(program, kernel, given_pages, variant)
+        found.append(given_pages[-1])
+    assert all(torch.equal(found[0], each) for each in found[1:])
+    expected = own_attention.reference("paged", q, keys, values, table)
+    torch.testing.assert_close(found[0].double(), expected, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("masking, is_causal", ((sdpa.BOOLEAN_MASK, True), (sdpa.ADDITIVE_MASK, False)))
