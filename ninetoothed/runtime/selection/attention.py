@@ -115,7 +115,7 @@ def _overlapped(problem: TuningProblem, pattern: AttentionPattern, machine: Mach
         return
     wanted = 128, 128 * 128 // width
     blocks = dict(zip((pattern.rows, pattern.keys), _blocks(problem, pattern, _Shape(*wanted, 2)), strict=True))
-    is_long = problem.extent(pattern.keys) >= FEWEST_OVERLAPPED * (2 if pattern.is_masked else 1)
+    is_long = problem.extent(pattern.keys) >= FEWEST_OVERLAPPED * (2 if pattern.has_diagonal else 1)
     are_many = problem.programs(blocks) >= machine.multiprocessors
     schedule = problem.schedule(blocks, 4, 2)
     is_allowed = (*blocks.values(), schedule.num_warps, schedule.num_stages) == (*wanted, 4, 2)

@@ -19,6 +19,7 @@ from ninetoothed.arrangement.value import Arrangement
 from ninetoothed.definition import KernelDefinition
 from ninetoothed.expr import Expr, FloorDiv, Max, Min, as_expr, const
 from ninetoothed.frontend.values import origin
+from ninetoothed.passes.operations import producers
 from ninetoothed.passes.products import Feed, Product, products
 from ninetoothed.runtime.sketches import sketch_of
 from ninetoothed.specialisation import Specialisation
@@ -83,7 +84,8 @@ class AttentionPattern(Pattern):
     rows, keys: names of block sizes. query: the position of the parameter whose rows these are. scores: how many
     products have tiles of (rows, keys): more than one for gradients. accumulators: how many tiles (rows, width) are
     accumulated. has_row_vectors: whether a parameter has a number for each row. is_masked: whether scores are chosen
-    by a condition. loads_scores: whether there is a number in memory for each of them, as in a mask.
+    by a condition. has_diagonal: whether such a condition is of its row and its column, as a causal one. loads_scores:
+    whether there is a number in memory for each of them, as in a mask.
     """
 
     rows: str
@@ -94,6 +96,7 @@ class AttentionPattern(Pattern):
     accumulators: int
     has_row_vectors: bool
     is_masked: bool
+    has_diagonal: bool
     loads_scores: bool
 
     @property
@@ -176,7 +179,7 @@ def _classified(
     dense = {name for name, stride in specialisation.numbers.items() if stride in (0, 1)}
     is_scattered = any(_is_scattered(load.access, strides[load.access.parameter], dense) for load in loads)
     work = replace(work, multiplies=bool(found), is_scattered=is_scattered)
-    reader = _Reader(work, definition, found, loads)
+    reader = _Reader(work, definition, found, loads, producers(program.body))
     patterns = itertools.chain(map(reader.product, found), map(reader.attention, found))
     return next(filter(None, patterns), reader.work)
 
@@ -189,6 +192,7 @@ class _Reader:
     definition: KernelDefinition
     products: tuple[Product, ...]
     loads: tuple[ir.Load, ...]
+    defined_by: Mapping[ir.Value, ir.Operation]
 
     def product(self, found: Product) -> ProductPattern | None:
         """Return a product of two tiles of which a loop cuts the depth alone; None for any other."""
@@ -237,9 +241,22 @@ class _Reader:
             scores=len(scores),
             accumulators=len(sums),
             has_row_vectors=any(tile.shape == (as_expr(rows), const(1)) for tile in self.work.tiles),
-            is_masked=any(map(_is_masked, self.products)),
+            is_masked=any(map(_conditions, self.products)),
+            has_diagonal=any(len(self._lanes(each)) > 1 for product in self.products for each in _conditions(product)),
             loads_scores=any(self._cuts(load) == {rows, keys} for load in self.loads),
         )
+
+    def _lanes(self, condition: ir.Value) -> set[Expr]:
+        """Return the numbers of lanes, such as those of rows and of columns, of which a condition is made."""
+        found, read, left = set[Expr](), set[ir.Value](), [condition]
+        while left:
+            operation = self.defined_by.get(left.pop())
+            if isinstance(operation, ir.Index) and operation.lanes:
+                found.add(operation.expr)
+            elif isinstance(operation, ir.Apply):
+                left += [value for value in operation.operands if value not in read]
+                read.update(operation.operands)
+        return found
 
     def _cuts(self, load: ir.Load) -> set[str | None]:
         """Return the block sizes that a loaded tile has."""
@@ -268,10 +285,10 @@ def _loaded(side: tuple[Feed, ...]) -> Feed | None:
     return None if is_computed else next((feed for feed in side if all(feed.axes)), None)
 
 
-def _is_masked(product: Product) -> bool:
-    """Tell whether a condition chooses what a product takes of another. An added mask costs but its load."""
+def _conditions(product: Product) -> list[ir.Value]:
+    """Return the conditions that choose what a product takes of another. An added mask costs but its load."""
     taken = (feed for side in product.sides for feed in side if feed.load is None)
-    return any(step.function == "where" for feed in taken for step in feed.path)
+    return [step.operands[0] for feed in taken for step in feed.path if step.function == "where"]
 
 
 def _is_gathered(access: ir.Access) -> bool:

@@ -114,6 +114,22 @@ def test_what_is_no_quicker_there_stays_in_triton(form):
     assert "overlaps" not in chosen and "overlaps: " in told and told.endswith(f": {REASONS[form]}")
 
 
+@pytest.mark.parametrize("is_causal", (False, True))
+def test_shorter_ones_overlap_without_a_diagonal(is_causal):
+    """1024 keys suffice, whatever else hides some of them: lengths, or a mask in memory."""
+    query, key, value, output = (halves(4, 16, 1024, 128) for _ in range(4))
+    none, boolean = (
+        halves(1, 1, *sizes, dtype=torch.bool).expand(4, 16, 1024, 1024) for sizes in ((1, 1), (1024,) * 2)
+    )
+    for kernel, given, masking, *lengths in (
+        (sdpa.make(), boolean, sdpa.BOOLEAN_MASK),
+        (sdpa.make(has_lengths=True), none, sdpa.NO_MASK, halves(4, dtype=torch.int32)),
+    ):
+        values = query, key, value, given, 0.1, output, masking, is_causal, *lengths
+        chosen = dispatch.Launcher(kernel.definition).trace(values, {}, machine.H200).selection.schedule
+        assert chosen.overlaps != is_causal
+
+
 @pytest.mark.parametrize("size", (32, 13))
 def test_pages_of_a_cache(size):
     values = paged(torch.randn, 2, 45, 9, size, torch.tensor([[7, 0, 3], [8, 8, 1]]), heads=2, depth=24)
