@@ -8,7 +8,9 @@ import functools
 import importlib
 import inspect
 import pkgutil
+from collections.abc import Mapping
 from types import ModuleType
+from typing import Any
 
 import transformers
 
@@ -16,8 +18,10 @@ from ninetoothed.errors import UnsupportedError
 from ninetoothed.runtime import missing
 
 # Those of docs/installing.md.
-TESTED = "transformers>=5.17,<5.24"
+TESTED = "transformers>=5.17,<5.25"
 _MASK = ("q_length", "q_offset", "kv_offset")
+# The argument that is a cache: the first since transformers 5.24, where the other is its old name.
+CACHES = ("cache", "past_key_values")
 # With the parameters that functions must have: the masks of 5.0 are made of others.
 NEEDED: dict[str, tuple[str, ...]] = {
     "transformers.AttentionInterface": (),
@@ -63,6 +67,11 @@ def check(caller: str) -> None:
 def has_steps() -> bool:
     """Tell whether transformers has all by which steps of `generate` are made and replayed."""
     return not missing.of(OF_STEPS)
+
+
+def cache_in(given: Mapping[str, Any]) -> Any:
+    """Find the cache among the arguments of a call, by whichever of its names; None if there is none."""
+    return next((given[name] for name in CACHES if given.get(name) is not None), None)
 
 
 def module(name: str) -> ModuleType:

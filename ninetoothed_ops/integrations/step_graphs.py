@@ -35,13 +35,13 @@ from ..modules.overrides import are_overridden
 from ..modules.replacements import REPLACEMENTS
 from . import step_masks
 from .attention_interface import LENGTHS
+from .names import CACHES, cache_in
 from .step_caches import StepCache, memory_of, unlike_static
 from .step_checks import VALUES, checked, pinned
 
 NAME = "get_compiled_call"
-CACHE = "past_key_values"
 # What the output of a step may hold: its next one overwrites all tensors but those of the cache.
-OUTPUTS = ("logits", CACHE)
+OUTPUTS = ("logits", *CACHES)
 GIVEN = {torch.Tensor, type(None), *VALUES}
 # The kind of device that has graphs.
 GRAPHED = "cuda"
@@ -121,9 +121,11 @@ class Steps:
         # Arguments may be in dictionaries, as masks by the kind of a layer are.
         given = {name: dict(each) if type(each) is dict else each for name, each in given.items()}
         holders = (given, *(each for each in given.values() if type(each) is dict))
-        places = [(each, name) for each in holders for name in each if name != CACHE and type(each[name]) is not dict]
+        places = [
+            (each, name) for each in holders for name in each if name not in CACHES and type(each[name]) is not dict
+        ]
         arguments = [(name, holder[name]) for holder, name in places]
-        reason = _unlike_a_step(given, arguments) or self._meet(given.get(CACHE), (*given, *arguments))
+        reason = _unlike_a_step(given, arguments) or self._meet(cache_in(given), (*given, *arguments))
         if self.compiler.tell(reason):
             return self.compiled()(**given)
         for (holder, name), held in zip(places, self.held):

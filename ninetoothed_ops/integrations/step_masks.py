@@ -11,23 +11,24 @@ import torch
 from torch.nn import functional
 from transformers import cache_utils, masking_utils
 
+from .names import cache_in
 from .recognition import undecorated
 
 NAME = "create_masks_for_generate"
 
 
 def create_masks_for_generate(
-    config: Any, inputs_embeds: torch.Tensor, attention_mask: torch.Tensor | None, past_key_values: Any, **others: Any
+    config: Any, inputs_embeds: torch.Tensor, attention_mask: torch.Tensor | None, **others: Any
 ) -> Any:
     """Make the masks of a step as `transformers.masking_utils.create_masks_for_generate` does."""
     is_token = inputs_embeds.shape[1] == 1 and type(attention_mask) is torch.Tensor and attention_mask.ndim == 2
     if is_token and _is_plain(config.get_text_config(), others):
-        missing = _length_of(past_key_values) - attention_mask.shape[1]  # type: ignore[union-attr]
+        missing = _length_of(cache_in(others)) - attention_mask.shape[1]  # type: ignore[union-attr]
         if missing >= 0:
             shown = attention_mask.to(device=inputs_embeds.device, dtype=torch.bool)  # type: ignore[union-attr]
             return functional.pad(shown, (0, missing))[:, None, None]
-    given = {"inputs_embeds": inputs_embeds, "attention_mask": attention_mask, "past_key_values": past_key_values}
-    return masking_utils.create_masks_for_generate(config=config, **given, **others)
+    given = {"config": config, "inputs_embeds": inputs_embeds, "attention_mask": attention_mask}
+    return masking_utils.create_masks_for_generate(**given, **others)
 
 
 def _is_plain(config: Any, others: dict[str, Any]) -> bool:

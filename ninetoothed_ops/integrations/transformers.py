@@ -29,7 +29,7 @@ from ..modules.rotary_trial import recognised
 from ..modules.substitute import substitute
 from . import attention_interface
 from .activations import activation, activation_in_mlp
-from .names import has_steps, module as module_of
+from .names import CACHES, has_steps, module as module_of
 from .norms import norm
 from .recognition import MODELS, SUBCLASS, looks_up, names_of, same, undecorated
 
@@ -42,7 +42,7 @@ NORMED = ("qwen3.modeling_qwen3.Qwen3Attention",)
 LAYER = f"{LLAMA}.LlamaDecoderLayer"
 REGISTRATION = "ninetoothed_ops.register_attention()"
 EAGER_ALONE = "it takes the eager function of its own file, whatever attn_implementation names"
-PARAMETERS = ("hidden_states", "position_embeddings", "attention_mask", "past_key_values")
+PARAMETERS = ("hidden_states", "position_embeddings", "attention_mask")
 
 
 def attention(module: nn.Module) -> type[nn.Module] | tuple[type[nn.Module], str] | str | None:
@@ -206,7 +206,9 @@ def _unlike(module: nn.Module) -> str | None:
     if forward is None:
         return SUBCLASS
     paths = NORMED if hasattr(module, "q_norm") or hasattr(module, "k_norm") else BARE
-    if not (same(forward, *paths) and set(PARAMETERS) <= set(undecorated(forward).__code__.co_varnames)):
+    is_alike = same(forward, *paths)
+    named = undecorated(forward).__code__.co_varnames if is_alike else ()
+    if not set(PARAMETERS) <= set(named) or set(CACHES).isdisjoint(named):
         return "its forward is not that of Llama's, Mistral's, Qwen2's or Qwen3's attention"
     names = undecorated(forward).__globals__
     for name in OTHERS:

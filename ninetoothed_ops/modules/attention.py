@@ -54,7 +54,8 @@ class NTAttention(Substitute, JointModule):
         output = o_proj(softmax(q k^T * scaling + mask) v)
 
     `forward(hidden_states, position_embeddings, attention_mask, past_key_values)`: `(B, S, hidden)`; a cosine and a
-    sine table, `(1 or B, S, D)`; None or a mask that broadcasts to `(B, heads, S, keys)`; None or a cache. It gives
+    sine table, `(1 or B, S, D)`; None or a mask that broadcasts to `(B, heads, S, keys)`; None or a cache, which has
+    the name that the forward replaced has for it: `cache` since transformers 5.24. It gives
     `(B, S, hidden)`, and None for the attention weights, which it never holds. Causality and sliding windows come as
     the model says them: in the mask or, where it makes none because plain causality is meant, in `is_causal`.
 
@@ -123,10 +124,12 @@ class NTAttention(Substitute, JointModule):
         _check(self, implementation, kwargs)
         shape = (*hidden_states.shape[:-1], -1, self.head_dim)
 
-        is_paged = kwargs.get("cache") is not None
+        # Pages of continuous batching came beside the cache until transformers 5.23, and since then as the cache.
+        is_paged = "read_index" in kwargs
         # The default is the original's; models pass tables.
         cos, sin = position_embeddings  # type: ignore[misc]
-        cache, layer, is_normed = past_key_values, self.layer_idx, "q_norm" in self._modules
+        cache = None if is_paged else past_key_values
+        layer, is_normed = self.layer_idx, "q_norm" in self._modules
         written = None if is_normed else projected_into(self, cache, layer, hidden_states, cos, sin, cls.rotary)
         if written is None:
             query, key, value = (states.view(shape) for states in project(self, hidden_states, NTAttention.siblings))
@@ -138,16 +141,16 @@ class NTAttention(Substitute, JointModule):
         else:
             query, key = (states.transpose(1, 2) for states in cls.rotary(cos, sin, query, key))
             value = value.transpose(1, 2)
-            if past_key_values is not None:
-                key, value = past_key_values.update(key, value, self.layer_idx)
-            elif is_paged:
-                key, value = _paged(kwargs, self.layer_idx, key, value)
+            if is_paged:
+                key, value = _paged(kwargs.get("cache", past_key_values), kwargs, layer, key, value)
+            elif cache is not None:
+                key, value = cache.update(key, value, layer)
 
         is_eager = implementation == "eager"
         asked = False if is_paged else kwargs.get("is_causal")
         is_causal = not is_eager and _is_causal(self, query.shape[2], attention_mask, asked)
-        lengths = _held(past_key_values, self.layer_idx) if query.shape[2] == 1 and attention_mask is not None else None
-        if past_key_values is not None:
+        lengths = _held(cache, layer) if query.shape[2] == 1 and attention_mask is not None else None
+        if cache is not None:
             key, value, lengths = kept(query, key, value, lengths, is_causal)
         sequences = None if is_paged else packed.find(query, key, attention_mask, is_causal, kwargs)
         if sequences is None:
@@ -158,11 +161,11 @@ class NTAttention(Substitute, JointModule):
 
 
 def _paged(
-    kwargs: dict[str, Any], layer: int, key: torch.Tensor, value: torch.Tensor
+    pages: Any, kwargs: dict[str, Any], layer: int, key: torch.Tensor, value: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Write keys and values to the pages of continuous batching, and read all that the mask speaks of."""
-    update, given = kwargs["cache"].update, {"key_states": key, "value_states": value, "layer_idx": layer}
-    if _takes_all(type(kwargs["cache"])):  # type: ignore[arg-type]  # a class is hashable
+    update, given = pages.update, {"key_states": key, "value_states": value, "layer_idx": layer}
+    if _takes_all(type(pages)):  # type: ignore[arg-type]  # a class is hashable
         return update(**given, kwargs=dict(kwargs))
     # (tokens, heads, D)
     held = update(**given, read_index=kwargs["read_index"], write_index=kwargs["write_index"])
@@ -177,7 +180,12 @@ def _takes_all(cls: type) -> bool:
 
 
 def _calls_others(cls: type[NTAttention], implementation: str, kwargs: dict[str, Any]) -> bool:
-    """Tell whether others compute: functions that replaced those that the forward calls, or pages not read here."""
+    """Tell whether others compute: functions that replaced those that the forward calls, or pages not read here.
+
+    So does the forward's own wrapper, which knows the name that a cache had before transformers 5.24.
+    """
+    if "past_key_values" in kwargs:
+        return True
     if implementation not in IMPLEMENTATIONS and PAGED in str(implementation):
         return implementation != SERVED or "cache" not in kwargs
     if implementation != "eager" and functional.scaled_dot_product_attention is not ATTENTION:

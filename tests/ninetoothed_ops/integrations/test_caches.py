@@ -291,3 +291,35 @@ def test_continuous_batching(make, name, implementation):
             assert tokens() == expected
         assert ours.called == (implementation == "sdpa")
         report.undo()
+
+
+def test_a_cache_that_the_forward_replaced_has_another_name_for(make, batch):
+    """As transformers 5.24 has; the old name is what a wrapper of its forwards makes the new one of."""
+    from ninetoothed_ops.modules.substitute import substitute
+
+    model, (tokens, _) = make("Llama"), batch(2, 8)
+    module = model.model.layers[0].self_attn
+    original = type(module)
+
+    class Renamed(original):
+        def forward(self, hidden_states, position_embeddings=None, attention_mask=None, cache=None, **kwargs):
+            cache = kwargs.pop("past_key_values", cache)
+            return original.forward(self, hidden_states, position_embeddings, attention_mask, cache, **kwargs)
+
+    with torch.no_grad():
+        states = model.model.embed_tokens(tokens)
+        tables = model.model.rotary_emb(states, torch.arange(8, device=DEVICE)[None])
+        results = []
+        for cls, name, kernels in ((original, "", 0), (Renamed, "cache", 1), (Renamed, "past_key_values", 0)):
+            module.__class__ = cls if not name else substitute(attention.NTAttention, cls)
+            cache, parts = transformers.DynamicCache(config=model.config), []
+            with Recorder() as recorder:
+                for first, last in ((0, 5), (5, 8)):
+                    cos, sin = (table[:, first:last] for table in tables)
+                    mask = torch.ones(3, 8, dtype=torch.bool, device=DEVICE).tril(5) if first else None
+                    given = (cache,) if not name else ()
+                    named = {name: cache} if name else {}
+                    parts.append(module(states[:, first:last], (cos, sin), mask, *given, **named)[0])
+            assert cache.get_seq_length() == 8 and ("ninetoothed::sdpa" in recorder.counts) is bool(kernels)
+            results.append(torch.cat(parts, 1))
+    assert error(results[1], results[0]) < 1e-5 and error(results[2], results[0]) < 1e-5

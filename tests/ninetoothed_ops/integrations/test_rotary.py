@@ -160,7 +160,7 @@ def test_a_forward_that_is_decorated_in_its_file():
 
     made = substitute(NTRotary, DeepseekV32Indexer).forward
     codes = [each.__code__ for each in (DeepseekV32Indexer.forward, made.__wrapped__)]
-    assert codes[0] is codes[1] and made.__wrapped__.__wrapped__.__code__.co_name == "forward"
+    assert codes[0] is codes[1] and inspect.unwrap(made).__code__.co_name == "forward"
 
 
 def test_no_file_and_no_other_model_changes(family, batch):

@@ -65,7 +65,8 @@ def place(weights):
 
 def compiles(model, given, config):
     """As on a GPU: steps over static caches are compiled, and no others."""
-    return type(given.get("past_key_values")) is transformers.StaticCache and not config.disable_compile
+    cache = given.get("cache", given.get("past_key_values"))  # transformers 5.24 has renamed it
+    return type(cache) is transformers.StaticCache and not config.disable_compile
 
 
 def compiled(*_, **__):

@@ -97,3 +97,17 @@ def test_copies(make, batch):
         assert torch.equal(generate(twin, *inputs, cache_implementation="static"), expected)
         twins.undo()
         assert not hasattr(twin, NAME) and hasattr(model, NAME)
+
+
+@pytest.mark.parametrize("name", ("cache", "past_key_values"))
+def test_a_cache_by_either_of_its_names(make, batch, name):
+    """transformers 5.24 has renamed it."""
+    model, (tokens, mask) = make("Llama"), batch(3, 7)
+    report = swap_modules(model)
+    given = arguments(model, tokens, mask)
+    expected = masking_utils.create_masks_for_generate(**given)
+    given[name] = given.pop("past_key_values")
+    with Recorder() as recorder:
+        found = getattr(model, NAME)(position_ids=None, **given)
+    assert torch.equal(found, expected) and len(recorder.names) < 5
+    report.undo()
