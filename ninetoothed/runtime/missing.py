@@ -74,6 +74,7 @@ OF_PYTORCH = {
     "torch.autograd.forward_ad._current_level": "each tensor is asked for a tangent",
     "torch._functorch.utils.enable_single_level_autograd_function": _UNTRANSFORMED,
     "torch.autograd.function._SingleLevelFunction": _UNTRANSFORMED,
+    "torch.autograd.Function._compiled_autograd_key": "compiled autograd knows no operator's gradient",
     "torch._functorch.pyfunctorch.retrieve_current_functorch_interpreter": _UNPUSHED,
     "torch._C._functorch._unwrap_for_grad": _UNPUSHED,
     "torch._C._functorch._wrap_for_grad": _UNPUSHED,

@@ -365,7 +365,14 @@ def may_have_tangents() -> bool:
 
 try:  # For each level of `torch.func` to record for itself alone, and sooner. Without both, none can.
     from torch._functorch.utils import enable_single_level_autograd_function as at_one_level
-    from torch.autograd.function import _SingleLevelFunction as FunctionOfOneLevel
+    from torch.autograd.function import _SingleLevelFunction
+
+    class FunctionOfOneLevel(_SingleLevelFunction):
+        """A Function of one level, which compiled autograd knows as it knows a `torch.autograd.Function`."""
+
+        if hasattr(torch.autograd.Function, "_compiled_autograd_key"):
+            _compiled_autograd_key = staticmethod(torch.autograd.Function._compiled_autograd_key)
+
 except ImportError:
     at_one_level, FunctionOfOneLevel = None, torch.autograd.Function  # type: ignore[assignment, misc]
 

@@ -157,3 +157,27 @@ def test_what_launches_is_not_traced_between_graphs(name, mode):
         for _ in range(4):
             assert torch.equal(compiled(first), function(first))
     assert traced == {function.__code__}
+
+
+@pytest.mark.parametrize("name", ("linear_cross_entropy", "cross_entropy", "rms_norm", "linear", "sdpa"))
+def test_compiled_autograd(name):
+    """Sizes and gradients of outputs that differ from step to step, in one compiled backward."""
+    from torch._dynamo import compiled_autograd
+
+    targets = torch.randint(30, (12,), device=DEVICE)
+    calls = {
+        "linear_cross_entropy": lambda x, w: ninetoothed_ops.linear_cross_entropy(x, w, targets[: len(x)]),
+        "cross_entropy": lambda x, w: ninetoothed_ops.cross_entropy(x @ w.mT, targets[: len(x)]),
+        "rms_norm": lambda x, w: ninetoothed_ops.rms_norm(x, (16,), w[0]).sum(),
+        "linear": lambda x, w: ninetoothed_ops.linear(x, w).square().sum(),
+        "sdpa": lambda x, w: ninetoothed_ops.sdpa(x[None, None], w[None, None], w[None, None]).sum(),
+    }
+    compiler = torch.compile(backend="eager")
+    for step, rows in enumerate((9, 9, 12, 7)):
+        x, w = (torch.randn(count, 16, device=DEVICE, requires_grad=True) for count in (rows, 30))
+        expected = torch.autograd.grad((step + 1) * calls[name](x, w), (x, w))
+        loss = (step + 1) * calls[name](x, w)
+        with compiled_autograd._enable(compiler):
+            loss.backward()
+        for found, wanted in zip((x.grad, w.grad), expected):
+            torch.testing.assert_close(found, wanted)
