@@ -270,7 +270,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--folder", type=pathlib.Path, default=pathlib.Path("build/train"), help="for what is written")
     options = parser.parse_args(arguments)
     options.size = options.size or ("large" if torch.device(options.device).type == "cuda" else "small")
-    options.steps = options.steps or STEPS[options.size]
+    options.steps = STEPS[options.size] if options.steps is None else options.steps
+    if options.steps < 1:
+        parser.error(f"--steps must be 1 or more, not {options.steps}")
     options.folder.mkdir(parents=True, exist_ok=True)
 
     runs, is_fine = both(lambda: llama(options.size), gather(options.bytes), options, "losses")
