@@ -77,6 +77,9 @@ def number(value: Number, dtype: ElementType) -> Number:
     signed = dtype.category == "int" or dtype == dtypes.uint64
     if value != value or value in (math.inf, -math.inf):
         value = _nearest_integer(value, dtype)
+    elif isinstance(value, float) and (dtype.bits >= 32 or not -(2**31) <= value < 2**31):
+        low, high = dtype.range if dtype.bits >= 32 else dtypes.int32.range
+        value = min(max(int(value), int(low)), int(high))
     wrapped = int(value) & (2**dtype.bits - 1)
     return wrapped - 2**dtype.bits if signed and wrapped >> (dtype.bits - 1) else wrapped
 
@@ -112,11 +115,8 @@ def cast(value: Held, source: ElementType, target: ElementType) -> Held:
     value = _uint64_to_float(value) if source == dtypes.uint64 and target.is_floating else value
     if target.is_floating:
         return to_float(value, target)
-    if source.is_floating and target == dtypes.uint64:
-        return _float_to_uint64(value)
     if source.is_floating and target.is_integer:
-        wide = torch.int64 if target.bits > 16 else torch.int32
-        return wrap(value.to(wide).to(held_dtype(target)), target)
+        return _truncated(value, target)
     return wrap(value.to(held_dtype(target)), target)
 
 
@@ -152,13 +152,28 @@ def unsigned64(function: Callable[..., numpy.ndarray]) -> Callable[..., torch.Te
     return apply
 
 
-def _float_to_uint64(value: torch.Tensor) -> torch.Tensor:
-    """Convert floats to uint64: from 2^63 on, convert the difference and set the highest bit."""
+def _truncated(value: torch.Tensor, target: ElementType) -> torch.Tensor:
+    """Convert floats to integers as GPUs do: what is beyond is the nearest there is; narrow ones wrap from int32.
+
+    From 2^63 on, the difference is converted to uint64, and the highest bit set. NaN is 0, which GPUs leave open.
+    """
     middle = 2.0**63
-    value = value.float() if value.element_size() == 1 else value
-    is_large = value >= middle
-    rest = torch.where(is_large, value - middle, value).to(torch.int64)
-    return torch.where(is_large, rest ^ torch.iinfo(torch.int64).min, rest)
+    value = value.float() if value.element_size() <= 2 else value
+    value = torch.where(value.isnan(), 0.0, value)
+    if target == dtypes.uint64:
+        is_large = value >= middle
+        rest = torch.where(value >= 2 * middle, middle, torch.where(is_large, value - middle, value.clamp(min=0)))
+        rest = _saturated(rest)
+        return torch.where(is_large, rest ^ SIGN, rest)
+    assert isinstance(target, DType)
+    wide = target if target.bits >= 32 else dtypes.int32
+    low, high = wide.range
+    return wrap(_saturated(value).clamp(int(low), int(high)).to(held_dtype(target)), target)
+
+
+def _saturated(value: torch.Tensor) -> torch.Tensor:
+    """Convert floats to int64; PyTorch gives the least for the greatest, too."""
+    return torch.where(value >= 2.0**63, torch.iinfo(torch.int64).max, value.to(torch.int64))
 
 
 def _uint64_to_float(value: torch.Tensor) -> torch.Tensor:

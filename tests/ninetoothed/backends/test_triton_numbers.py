@@ -17,6 +17,7 @@ VALUES = (
     ("y = ntl.full((8,), 0.1, ntl.float32).to(ntl.float16).to(ntl.float32) + x", torch.tensor(0.1).half().item()),
     ("y = ntl.full((8,), 0.1, ntl.float32).to(ntl.bfloat16).to(ntl.float32) + x", torch.tensor(0.1).bfloat16().item()),
     ("y = ntl.full((8,), -1e6, ntl.float32).to(ntl.float16).to(ntl.float32) + x", -torch.inf),
+    ("y = (x + 8388609) // 1.0", 8388609),  # to which half of one cannot be added
     ("flag = ntl.sum(x) > 0\ny = x + ((not flag) != flag)", 1),
     (
         "base, exponent = ntl.full((8,), 3, ntl.int32), x.to(ntl.int32)\n"

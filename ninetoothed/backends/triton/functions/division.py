@@ -7,7 +7,7 @@ import ast
 from ninetoothed import ir
 from ninetoothed.backends.triton import syntax
 from ninetoothed.backends.triton.context import EmitContext, ValueText
-from ninetoothed.backends.triton.functions.values import meet, named, weakly
+from ninetoothed.backends.triton.functions.values import meet, named, typed, weakly
 
 
 def _floordiv(context: EmitContext, operation: ir.Apply, operands: list[ValueText]) -> ValueText:
@@ -21,7 +21,7 @@ def _floordiv(context: EmitContext, operation: ir.Apply, operands: list[ValueTex
         lhs = named(context, "numerator", lhs)
         return ValueText(syntax.binary(">>", lhs, syntax.number(divisor.bit_length() - 1)), shape)
     lhs, rhs = named(context, "numerator", lhs), named(context, "divisor", rhs)
-    remainder = context.assign("remainder", syntax.binary("%", lhs, rhs))
+    remainder = _truncated(context, operation, operands, lhs, rhs)
     if dtype.is_floating:
         return ValueText(_floating_quotient(context, lhs, rhs, remainder, operands[1]), shape)
     quotient = context.assign("quotient", syntax.binary("//", lhs, rhs))
@@ -37,9 +37,29 @@ def _floating_quotient(
     floored = syntax.call(
         "tl.where", _is_beside(remainder, rhs, divisor), syntax.binary("-", whole, syntax.number(1.0)), whole
     )
-    nearest = syntax.call("tl.floor", syntax.binary("+", floored, syntax.number(0.5)))
+    floored = context.assign("quotient", floored)
+    # Not by adding a half, which rounds up the odd numbers from half of those on that have no fraction.
+    below = context.assign("below", syntax.call("tl.floor", floored))
+    is_above = syntax.binary(">", syntax.binary("-", floored, below), syntax.number(0.5))
+    nearest = syntax.call("tl.where", is_above, syntax.binary("+", below, syntax.number(1.0)), below)
     is_zero = syntax.binary("==", rhs, syntax.number(0.0))
     return syntax.call("tl.where", is_zero, syntax.binary("/", lhs, rhs), nearest)
+
+
+def _truncated(
+    context: EmitContext, operation: ir.Apply, operands: list[ValueText], lhs: ast.expr, rhs: ast.expr
+) -> ast.expr:
+    """Take the remainder with the sign of the dividend.
+
+    That of floats is CUDA's, which is exact: on a GPU Triton's `%` subtracts as many divisors as a rounded quotient
+    says, and gave -29.5 for 2147483648.0 % 2.5.
+    """
+    dtype = operation.result.type.dtype
+    if not dtype.is_floating:
+        return context.assign("remainder", syntax.binary("%", lhs, rhs))
+    context.libdevice = True
+    sides = [node if text.constant is None else typed(text, dtype) for node, text in zip((lhs, rhs), operands)]
+    return context.assign("remainder", syntax.call("libdevice.fmod", *sides))
 
 
 def _mod(context: EmitContext, operation: ir.Apply, operands: list[ValueText]) -> ValueText:
@@ -53,7 +73,7 @@ def _mod(context: EmitContext, operation: ir.Apply, operands: list[ValueText]) -
         lhs = named(context, "numerator", lhs)
         return ValueText(syntax.binary("&", lhs, syntax.number(divisor - 1)), shape)
     rhs = named(context, "divisor", rhs)
-    remainder = context.assign("remainder", syntax.binary("%", lhs, rhs))
+    remainder = _truncated(context, operation, operands, lhs, rhs)
     is_beside = _is_beside(remainder, rhs, operands[1])
     return ValueText(syntax.call("tl.where", is_beside, syntax.binary("+", remainder, rhs), remainder), shape)
 

@@ -217,9 +217,20 @@ def _of_single(context: EmitContext, node: ast.expr, dtype: DType | PointerType)
 
 def _converted(operand: ValueText, type: ir.TileType, dtype: DType | PointerType) -> ast.expr:
     """Print a conversion that Triton has."""
+    through = _through(type.dtype, dtype)
+    if through is not None:
+        return syntax.method(_converted(operand, type, through), "to", dtype_node(dtype))
     if type.is_scalar and type.dtype.is_integer:  # in Triton's interpreter a loop counter is an int
         return syntax.call("tl.cast", operand.node, dtype_node(dtype))
     return syntax.method(typed(operand, type.dtype), "to", dtype_node(dtype))
+
+
+def _through(source: DType | PointerType, target: DType | PointerType) -> DType | None:
+    """Return int32 for floats that become narrower integers.
+
+    A GPU packs lanes of these, and one beyond them would spoil those beside it: of 70000.0 and 0.5 both became 255.
+    """
+    return dtypes.int32 if source.is_floating and target.is_integer and target.bits < 32 else None
 
 
 def _is_float8(dtype: DType | PointerType) -> bool:

@@ -1,0 +1,64 @@
+"""Floats that integers do not hold, and remainders of large quotients: a CPU gives what GPUs do."""
+
+import math
+
+import pytest
+import torch
+
+import ninetoothed
+from ninetoothed import Tensor
+from tests.conftest import DEVICE
+from tests.ninetoothed.applications import application_of
+
+INTEGERS = tuple(getattr(torch, f"{sign}int{bits}") for bits in (8, 16, 32, 64) for sign in ("", "u"))
+FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+# Each beside one that every integer holds, which must stay what it is.
+BEYOND = (math.inf, -math.inf, 300.7, -1.0, -3.9, 70000.0, -1e5, 2.0**31, 2.0**40, 2.0**63, -(2.0**63), 2.0**64, 1e30)
+VALUES = [each for value in BEYOND for each in (value, 0.5, 7.0)]
+
+
+def make(body):
+    return ninetoothed.make(lambda x, y: (x.tile((64,)), y.tile((64,))), application_of(body), (Tensor(1), Tensor(1)))
+
+
+def converted(value: float, dtype: torch.dtype) -> int:
+    """Truncate, and saturate; narrow types take the last bits of what int32 holds."""
+    bits, is_signed = torch.iinfo(dtype).bits, torch.iinfo(dtype).min < 0
+    bounds = (-(2**31), 2**31 - 1) if bits < 32 else (torch.iinfo(dtype).min, torch.iinfo(dtype).max)
+    number = min(max(value, -(2.0**70)), 2.0**70)
+    wrapped = min(max(int(number), bounds[0]), bounds[1]) % 2**bits
+    return wrapped - 2**bits if is_signed and wrapped >> (bits - 1) else wrapped
+
+
+@pytest.mark.parametrize("dtype", INTEGERS, ids=str)
+@pytest.mark.parametrize("source", FLOATS, ids=str)
+def test_conversions(source, dtype):
+    x = torch.tensor(VALUES, dtype=torch.float64).to(source).to(DEVICE)
+    y = torch.zeros(len(x), dtype=dtype, device=DEVICE)
+    kernel = make("y = x")
+    kernel(x, y)
+    assert y.tolist() == [converted(each, dtype) for each in x.tolist()]
+    if torch.iinfo(dtype).bits < 32:
+        assert ".to(tl.int32).to(tl." in kernel.source(x.cpu(), y.cpu(), gpu="h100")
+
+
+def test_known_numbers_are_converted_alike():
+    for dtype in INTEGERS:
+        for value in BEYOND[2:]:
+            x, y = torch.zeros(1, device=DEVICE), torch.zeros(1, dtype=dtype, device=DEVICE)
+            make(f"y = ntl.full((64,), {value}, ntl.float64).to(ntl.{str(dtype)[6:]})")(x, y)
+            assert y.tolist() == [converted(value, dtype)], (dtype, value)
+
+
+@pytest.mark.parametrize("dtype", FLOATS[2:], ids=str)
+def test_remainders_of_large_quotients(dtype):
+    x = torch.tensor([2.0**31, -(2.0**63), 8388609.0, 12345679.0, torch.finfo(dtype).max, 7.0, -7.0], dtype=dtype)
+    for operator, expected in (("%", torch.remainder), ("//", torch.floor_divide)):
+        for divisor in (2.5, -3.0, 1.0, 32767.0):
+            y, kernel = torch.zeros_like(x, device=DEVICE), make(f"y = x {operator} {divisor}")
+            kernel(x.to(DEVICE), y)
+            wanted = expected(x, torch.tensor(divisor, dtype=dtype))
+            # GPUs divide float32 to within two units of the last place.
+            tolerance = 3e-7 if operator == "//" and DEVICE == "cuda" else 0
+            torch.testing.assert_close(y.cpu(), wanted, rtol=tolerance, atol=0)
+            assert "libdevice.fmod" in kernel.source(x, torch.zeros_like(x), gpu="h100")
