@@ -40,7 +40,9 @@ def for_(context: TraceContext, scope: Scope, node: ast.For) -> Any:
         return _unrolled(context, scope, node, bounds)
     if not isinstance(node.target, ast.Name):
         raise context.error("the target of a `range` loop is one name; compute others from it, inside the loop")
-    _counted(context, scope, node, *bounds)
+    start, stop, *_ = bounds
+    if start != stop:  # Else there is no round, whatever the sizes are.
+        _counted(context, scope, node, *bounds)
     return None
 
 

@@ -113,7 +113,7 @@ class _Overlapped:
         state = self._first(block)
         for each in self.rounds:
             state = self._loop(each, state, block)
-        total = self._added(last, state.weights, state.scaled, {last.loop.variable: stop - 1}, block)
+        total = self._added(last, state.weights, state.scaled, _counters(last.loop, stop - 1), block)
         yields = (*state.others[: last.total], total, *state.others[last.total :])
         has_any, condition = compared("lt", self.start, stop, self.bounds)
         outcomes = ir.Outcome.of(yields, self.rounds[0].loop.initial, last.loop.results)
@@ -122,7 +122,7 @@ class _Overlapped:
     def _first(self, block: list[ir.Operation]) -> _State:
         """Compute the first round, but for its second product, as the first loop with a round does."""
         last = self.rounds[-1]
-        first = self._at({last.loop.variable: self.start})
+        first = self._at(_counters(last.loop, self.start))
         block += first.block(last.first)
         scores = first.value(last.scores)
         initial = self.rounds[0].loop.initial
@@ -134,7 +134,7 @@ class _Overlapped:
         """Branch by which of several loops has the first round."""
         own, *others = rounds
         if not others:
-            first = self._at({own.loop.variable: self.start})
+            first = self._at(_counters(own.loop, self.start))
             return _middle(own, scores, initial, initial[own.total], first, block)
         then_body: list[ir.Operation] = []
         else_body: list[ir.Operation] = []
@@ -152,7 +152,7 @@ class _Overlapped:
         body: list[ir.Operation] = []
         here = self._at({})
         body += here.block(own.first)
-        total = self._added(own, carried.weights, carried.scaled, {loop.variable: var(loop.variable) - 1}, body)
+        total = self._added(own, carried.weights, carried.scaled, _counters(loop, var(loop.variable) - 1), body)
         arguments = (*carried.others[: own.total], total, *carried.others[own.total :])
         end = _middle(own, here.value(own.scores), arguments, total, self._at({}), body)
         start = self.start + 1 if own is self.rounds[0] else maximum(loop.start, self.start + 1)
@@ -172,6 +172,12 @@ class _Overlapped:
         there = self._at(counters, {own.weights: weights, own.scaled: scaled})
         block += there.block(own.second)
         return there.value(own.sum)
+
+
+def _counters(loop: ir.For, number: Expr) -> dict[str, Expr]:
+    """Return all that counts the rounds of a loop, as it is in one of them: of a nest there is more than its number."""
+    there = {loop.variable: number}
+    return there | {name: place.subs(there) for name, place in loop.counters}
 
 
 def _middle(

@@ -1,7 +1,8 @@
 """key_grad = d_scores^T @ query * scale and value_grad = (weights * kept / (1 - rate))^T @ grad, for a block of keys.
 
 Block by block of the queries of all heads that these keys serve (see `attention_backward`); no two programs add to the
-same gradient. Tiles are transposed, (keys, queries), so that weights are left operands as they are.
+same gradient. Tiles are transposed, (keys, queries), so that weights are left operands as they are. The sums of
+both gradients of wide heads do not fit into registers: a kernel may compute one of them alone.
 """
 
 import functools
@@ -15,6 +16,7 @@ from .attention import (
     BLOCK_SIZE_M,
     BLOCK_SIZE_N,
     NO_MASK,
+    absent,
     entries,
     held,
     kept,
@@ -27,6 +29,7 @@ from .attention import (
 )
 from .attention_backward import dropped, parameters, through_cap, visible, weights_of
 from .numeric import computed
+from .parameters import flags as constants
 
 # The widest heads of which the diagonal has a loop of its own, as timed on an H200.
 NARROW = 64
@@ -53,7 +56,8 @@ def arrangement(
 ):
     query, grad, lse, peak, delta = (blocks_of_rows(tensor, key) for tensor in (query, grad, lse, peak, delta))
     lengths, mask = entries(lengths, columns_of(key)), columns_of_masks(mask, key)
-    key, value, key_grad, value_grad = map(columns_of, (key, value, key_grad, value_grad))
+    key, value = columns_of(key), columns_of(value)
+    key_grad, value_grad = (columns_of(each) if each.ndim else each for each in (key_grad, value_grad))
 
     return query, key, value, mask, lengths, seed, scale, rate, grad, lse, peak, delta, key_grad, value_grad, *flags
 
@@ -61,6 +65,7 @@ def arrangement(
 def application(
     query, key, value, mask, lengths, seed, scale, rate, grad, lse, peak, delta, key_grad, value_grad,
     masking, is_causal, ragged, drops, softcap, is_capped, left, right, is_windowed,
+    of_keys, of_values,
 ):  # fmt: skip
     cap, unit = ((scale, softcap), softcap) if is_capped else (None, scale)
     length = held(lengths, key) if ragged else None
@@ -79,16 +84,21 @@ def application(
         if is_windowed:
             weights = ntl.where(within(columns, query[i].offsets(-2)[None, :], left, right), weights, 0.0)
 
-        shares, slopes = weights, ntl.dot(value, ntl.trans(grad[i]))
+        if of_keys:
+            slopes = ntl.dot(value, ntl.trans(grad[i]))
 
         if drops:
             is_kept = kept(row_numbers(query[i])[None, :], columns, seed, rate)
-            shares, slopes = dropped(shares, is_kept, rate), dropped(slopes, is_kept, rate)
 
-        value_total += ntl.dot(ntl.cast(shares, grad.dtype.dtype), grad[i])
-        slopes = through_cap(weights * (slopes - ntl.trans(delta[i])), scores, cap)
-        slopes = visible(slopes, columns, None, length)
-        key_total += ntl.dot(ntl.cast(slopes, query.dtype.dtype), query[i])
+        if of_values:
+            shares = dropped(weights, is_kept, rate) if drops else weights
+            value_total += ntl.dot(ntl.cast(shares, grad.dtype.dtype), grad[i])
+
+        if of_keys:
+            slopes = dropped(slopes, is_kept, rate) if drops else slopes
+            slopes = through_cap(weights * (slopes - ntl.trans(delta[i])), scores, cap)
+            slopes = visible(slopes, columns, None, length)
+            key_total += ntl.dot(ntl.cast(slopes, query.dtype.dtype), query[i])
 
     first, whole = edges(query, key, is_causal)
 
@@ -108,8 +118,11 @@ def application(
             for head in range(query.shape[0]):
                 take_in((head, i), key_total, value_total, False)
 
-    key_grad = key_total * scale
-    value_grad = value_total
+    if of_keys:
+        key_grad = key_total * scale
+
+    if of_values:
+        value_grad = value_total
 
 
 def edges(query, key, is_causal):
@@ -136,13 +149,18 @@ def seen_by(query, key, left, right):
 
 
 @functools.cache
-def make(is_capped=False, jagged_dim=None, is_windowed=False):
-    """The kernel, of the parameters of `application`: see `sdpa_with_lse.make`; `delta` is like `lse`."""
+def make(is_capped=False, of_keys=True, of_values=True, jagged_dim=None, is_windowed=False):
+    """The kernel, of the parameters of `application`: see `sdpa_with_lse.make`; `delta` is like `lse`.
+
+    of_keys, of_values: which gradients are computed; a call gives no tensor for the other.
+    """
     key, value, *grads = matrices(4, jagged_dim=jagged_dim)
+    grads = [each if is_given else absent() for each, is_given in zip(grads, (of_keys, of_values), strict=True)]
     # Beyond the last query all is 0, and adds nothing.
     query, grad = matrices(2, other=0.0, jagged_dim=jagged_dim)
     each_row = vectors(3, other=0.0, jagged_dim=jagged_dim)
     mask = Tensor(4, other=0.0, shape_options=(None, {"constexpr": True}, None, None))
-    tensors = parameters(query, key, value, mask, grad, each_row, grads, 4, is_capped, *window_of(is_windowed))
+    options = *window_of(is_windowed), *constants(0, of_keys, of_values)
+    tensors = parameters(query, key, value, mask, grad, each_row, grads, 4, is_capped, *options)
 
     return ninetoothed.make(arrangement, application, tensors, kernel_name="sdpa_backward_key_value")

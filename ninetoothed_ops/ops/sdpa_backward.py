@@ -4,6 +4,8 @@
 `sdpa_second_backward`.
 """
 
+import itertools
+
 import torch
 
 from ninetoothed.runtime.dispatch import launch_all
@@ -43,14 +45,25 @@ def masking_of(mask) -> int:
     return BOOLEAN_MASK if mask.dtype is torch.bool else ADDITIVE_MASK
 
 
+def gradients_of(query, value, needed) -> list[tuple[bool, bool]]:
+    """Tell for each launch of `sdpa_backward_key_value` whether it is of keys, and whether of values.
+
+    needed: whether each of the two is wanted. One launch computes both; with halves and heads wider than 128 two take
+    less time, though scores and weights are computed in both.
+    """
+    if query.dtype.itemsize == 2 and max(query.shape[-1], value.shape[-1]) > 128:
+        return [half for half, is_needed in zip(((True, False), (False, True)), needed, strict=True) if is_needed]
+    return [(True, True)] if any(needed) else []
+
+
 def allocate(
     query, key, value, mask, lengths, sinks, seed, grad, output, lse, dropout_p, is_causal, scale, softcap, needed
 ):
     to_query, to_key, to_value, to_mask, to_sinks = needed
-    both = to_key or to_value
+    of_keys, of_values = (any(each) for each in zip((False, False), *gradients_of(query, value, (to_key, to_value))))
     found = [
         torch.empty_like(each) if is_needed else query.new_empty(1)
-        for each, is_needed in ((query, to_query), (key, both), (value, both), (sinks, to_sinks))
+        for each, is_needed in ((query, to_query), (key, of_keys), (value, of_values), (sinks, to_sinks))
     ]
     of_mask = torch.empty_like(mask, memory_format=torch.contiguous_format) if to_mask else query.new_empty(1)
 
@@ -61,8 +74,8 @@ def launch(
     grads, query, key, value, mask, lengths, sinks, seed, grad, output, lse,
     dropout_p, is_causal, scale, softcap, needed,
 ):  # fmt: skip
-    """Launch a kernel for each that is needed; keys and values share one. That of a mask reads the mask as it is."""
-    query_grad, key_grad, value_grad, mask_grad, sinks_grad = grads
+    """Launch a kernel for each that is needed; keys and values may share one. That of a mask reads it as it is."""
+    query_grad, _, _, mask_grad, sinks_grad = grads
     if 0 in query.shape[:3]:  # There are no queries.
         for each in grads:
             each.zero_()
@@ -84,9 +97,9 @@ def launch(
     calls: list[tuple] = []
     if needed[0]:
         calls.append((sdpa_backward_query.make(is_capped), (*given, *shared, query_grad, masking, *flags)))
-    if needed[1] or needed[2]:
-        grads_of_keys = key_grad, value_grad
-        calls.append((sdpa_backward_key_value.make(is_capped), (*by_columns, *shared, *grads_of_keys, masking, *flags)))
+    for half in gradients_of(query, value, needed[1:3]):
+        kernel = sdpa_backward_key_value.make(is_capped, *half)
+        calls.append((kernel, (*by_columns, *shared, *itertools.compress(grads[1:3], half), masking, *flags)))
     if needed[3]:
         masked = (*given[:3], mask, *given[4:], *shared, mask_grad, *flags)
         calls.append((sdpa_backward_mask.make(is_capped, is_wide), masked))

@@ -9,6 +9,7 @@ before and after its own place a row sees; -1 for all of them.
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 
 import torch
@@ -23,6 +24,7 @@ from ..registration import of_file
 from . import sdpa_with_lse
 from .checks import alike, check_product
 from .entries import places_of
+from .sdpa_backward import gradients_of
 
 # The dimension of (batch, heads, rows, D) that is jagged.
 ROWS = 2
@@ -126,8 +128,8 @@ def allocate_gradient(
     query, key, value, offsets, lengths, key_offsets, key_lengths, grad, output, lse,
     longest, key_longest, is_causal, scale, needed, left=-1, right=-1,
 ):  # fmt: skip
-    both = needed[1] or needed[2]
-    pairs = (query, needed[0]), (key, both), (value, both)
+    of_keys, of_values = (any(each) for each in zip((False, False), *gradients_of(query, value, needed[1:])))
+    pairs = (query, needed[0]), (key, of_keys), (value, of_values)
 
     # What is not needed is one element of no meaning (calls that give empty tensors are not replayed).
     return tuple(torch.empty_like(each) if is_needed else each.new_empty(1) for each, is_needed in pairs)
@@ -142,21 +144,23 @@ def launch_gradient(
     by_row = rows.cut(query, grad, output, lse, delta, grads[0])
     # Row by row, wherever entries end: what lies between them is not read again.
     sdpa_backward_delta.make()(*(each.unsqueeze(0) for each in (grad, output, delta)))
-    by_column = columns.cut(key, value, *grads[1:])
+    by_column = columns.cut(key, value)
     is_causal, window = _window(is_causal, left, right, longest, key_longest)
     made = {"jagged_dim": ROWS, "is_windowed": bool(window)}
     shared, options = (0, scale, 0.0, by_row[1], by_row[3], by_row[3], by_row[4]), (NO_MASK, is_causal, False, False)
     options = *options, *window
 
     def given(by_columns: bool) -> tuple:
-        return by_row[0], *by_column[:2], *_not_read(query, rows, columns, by_columns), *shared
+        return by_row[0], *by_column, *_not_read(query, rows, columns, by_columns), *shared
 
     if needed[0]:
         rows.clear(grads[0])
         sdpa_backward_query.make(**made)(*given(False), by_row[5], *options)
-    if needed[1] or needed[2]:
-        columns.clear(*grads[1:])
-        sdpa_backward_key_value.make(**made)(*given(True), *by_column[2:], *options)
+    for half in gradients_of(query, value, needed[1:]):
+        found = tuple(itertools.compress(grads[1:], half))
+        columns.clear(*found)
+        kernel = sdpa_backward_key_value.make(**made, of_keys=half[0], of_values=half[1])
+        kernel(*given(True), *columns.cut(*found), *options)
 
 
 def setup_context_gradient(ctx, inputs, output):

@@ -248,6 +248,22 @@ def test_accumulating_into_a_parameter_in_a_loop():
     torch.testing.assert_close(y, expected)
 
 
+def test_a_loop_without_a_round_leaves_nothing():
+    """Its bounds are one expression, whatever the sizes are."""
+
+    def application(x, y):
+        total = x * 1
+        for i in range(x.source.shape[0] // 2, x.source.shape[0] // 2):
+            total += i
+        y = total
+
+    x, y = randn(100), nans(100)
+    kernel = make(application, 1, 1)
+    kernel(x, y, BLOCK_SIZE=32)
+    assert torch.equal(x, y)
+    assert "for " not in kernel.source(x, y, BLOCK_SIZE=32, gpu="h100").text
+
+
 def test_parameters_may_share_memory():
     def application(x, y, z):
         y = x + 1

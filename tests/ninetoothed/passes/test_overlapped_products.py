@@ -13,11 +13,12 @@ from ninetoothed.backends import torch as evaluator
 from ninetoothed.expr import var
 from ninetoothed.ir.verify import verify
 from ninetoothed.passes import guarded_loads
+from ninetoothed.passes.flat_loops import flatten
 from ninetoothed.passes.operations import replaced
 from ninetoothed.passes.overlapped_products import overlap
 from ninetoothed.passes.row_halves import HALF, halve
 from ninetoothed.runtime import arguments, dispatch, variants
-from ninetoothed_ops.kernels import mm, sdpa
+from ninetoothed_ops.kernels import mm, sdpa, sdpa_backward_key_value
 from ninetoothed_ops.kernels.attention import blocks, rows
 from tests.ninetoothed.backends import own_attention
 
@@ -198,6 +199,27 @@ def test_conditions_that_are_no_guards_stay():
         q, k, v = tensors(80, 64)
         program = traced(kernel, (q, k, v, 3, torch.empty_like(q), zero), 64, 32).program
         assert guarded_loads.guard(program).body == program.body
+
+
+@pytest.mark.parametrize("is_causal, first", ((False, "lane_0"), (True, "lane_0 + 64 * program_2")))
+def test_two_nested_loops_that_are_one(is_causal, first):
+    """The gradient of values: for each block of queries, both heads that the keys serve."""
+    kernel = sdpa_backward_key_value.make(of_keys=False)
+    (query, key, value), lse = tensors(128, 128, 192), torch.rand(2, 4, 128, 1)
+    given = query, key, value, torch.empty(1).expand(2, 4, 1, 128), torch.empty(2), 0, 0.2, 0.0, query, lse, lse, lse
+    variant = traced(kernel, (*given, value, sdpa.NO_MASK, is_causal, False, False), 64, 32)
+    program = overlap(flatten(variant.program))
+    verify(program)
+    (branch,) = (operation for operation in program.body if isinstance(operation, ir.If))
+    (loop,) = (operation for operation in branch.then_body if isinstance(operation, ir.For))
+    counters = {name for name, _ in loop.counters}
+    outside = [each for each in ir.walk(branch.then_body) if isinstance(each, ir.Load) and each not in loop.body]
+    assert len(counters) == 2 and len(outside) == 3
+    assert not any(counters & e.variables for load in outside for e in load.access.expressions)
+    text = ir.print_operation(next(each for each in outside if each.access.parameter == "query"))
+    assert f"load query[program_0, 2 * program_1, {first}, lane_1]" in text
+    (grad,) = (each for each in loop.body if isinstance(each, ir.Load) and each.access.parameter == "grad")
+    assert f"({loop.variable} + 1) % 2 + 2 * program_1" in ir.print_operation(grad)
 
 
 def test_no_keys():

@@ -7,7 +7,7 @@ import torch
 
 from ninetoothed.runtime.compilation import assembler
 from ninetoothed.runtime.selection import machine
-from ninetoothed_ops.kernels import sdpa, sdpa_backward_exact_delta, sdpa_backward_mask
+from ninetoothed_ops.kernels import sdpa, sdpa_backward_exact_delta, sdpa_backward_key_value, sdpa_backward_mask
 from tests.ninetoothed_ops.kernels import calls
 from tests.ninetoothed_ops.kernels.launched import launched
 
@@ -66,6 +66,18 @@ def test_attention_of_other_types_and_depths_spills_nothing(gpu, dtype, depth, i
     arguments += () if softcap is None else (softcap,)
     compiled, configuration = launched(sdpa.make(is_capped=softcap is not None), arguments, gpu)
     assert compiled.spills == 0, f"{compiled.registers} registers: {configuration}"
+
+
+@pytest.mark.parametrize("of_keys", (True, False))
+@pytest.mark.parametrize("gpu", (machine.A100, machine.H200))
+def test_halves_of_the_gradient_of_wide_heads_spill_nothing(gpu, of_keys):
+    tensor, row = torch.empty(2, 16, 2048, 256, dtype=torch.bfloat16), torch.empty(2, 16, 2048, 1)
+    given = *(tensor,) * 3, torch.empty(1).expand(2, 16, 1, 2048), row[:, 0, 0, 0], 0, 0.1, 0.0, tensor, *(row,) * 3
+    kernel = sdpa_backward_key_value.make(of_keys=of_keys, of_values=not of_keys)
+    compiled, schedule = launched(kernel, (*given, tensor, sdpa.NO_MASK, True, False, False), gpu)
+    assert compiled.spills == 0, f"{compiled.registers} registers: {schedule}"
+    assert INSTRUCTIONS[gpu.architecture] in compiled.asm["ptx"]
+    assert compiled.emitted.source.count(" for ") == 1
 
 
 @pytest.mark.parametrize("kernel", (sdpa_backward_mask, sdpa_backward_exact_delta))

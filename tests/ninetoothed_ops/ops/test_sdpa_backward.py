@@ -1,5 +1,6 @@
 """Gradients of attention against those that PyTorch takes of the definition in float64, and dropout."""
 
+import functools
 import importlib
 import math
 
@@ -7,6 +8,7 @@ import pytest
 import torch
 
 import ninetoothed_ops
+from ninetoothed_ops.kernels import sdpa_backward_key_value
 from tests.conftest import DEVICE
 from tests.ninetoothed_ops.attention import attention
 from tests.ninetoothed_ops.recorder import Recorder
@@ -86,6 +88,37 @@ def test_masks(mask, is_causal):
 def test_types(dtype, tolerance):
     tensors = *qkv(70, 65, dtype=dtype), random(1, 1, 70, 65, dtype=dtype)
     check(tensors, {"enable_gqa": True}, tolerance)
+
+
+@pytest.mark.parametrize(
+    "dtype, mask, is_causal, count, tolerance",
+    (
+        (torch.float16, "none", True, 2, 1e-3),
+        (torch.bfloat16, "boolean", False, 2, 8e-3),
+        (torch.bfloat16, "of each head", True, 2, 8e-3),
+        (torch.float32, "none", True, 1, 2e-6),
+    ),
+)
+def test_gradients_of_wide_heads(dtype, mask, is_causal, count, tolerance, monkeypatch):
+    """Those of keys and of values have a launch each, but in float32."""
+    made, make = [], sdpa_backward_key_value.make
+    monkeypatch.setattr(sdpa_backward_key_value, "make", lambda *given: made.append(given) or make(*given))
+    tensors, mask = qkv(depth=136, value_depth=144, dtype=dtype), MASKS[mask]()
+    tensors += [] if mask is None else [mask.to(dtype) if mask.is_floating_point() else mask]
+    check(tensors, {"is_causal": is_causal, "enable_gqa": True}, tolerance, is_causal=is_causal)
+    assert len(made) == count
+
+
+def test_wide_heads_with_lengths_and_dropout():
+    query, key, value = qkv(70, 101, depth=136, value_depth=136, dtype=torch.bfloat16)
+    lengths, kept = torch.tensor((101, 37), device=DEVICE), kept_weights(3, 0.3, (2, 4, 70, 101)).double() / 0.7
+
+    def reference(query, key, value):
+        return attention(query, key, value, None, lengths, weights=kept)
+
+    torch.manual_seed(3)
+    options = {"lengths": lengths, "dropout_p": 0.3, "enable_gqa": True}
+    check((query, key, value), options, 8e-3, reference)
 
 
 def test_a_mask_that_is_wider_than_the_queries():
@@ -272,10 +305,16 @@ def test_transforms():
 
 def test_only_what_is_needed_is_computed(monkeypatch):
     names = []
+
+    def noted(make, module, *given):
+        of_both = module != "key_value" or given[1:] == (True, True)
+        names.append(module if of_both else (module, *given[1:]))
+        return make(*given)
+
     for module in ("delta", "query", "key_value", "mask"):
         path = f"ninetoothed_ops.ops.sdpa_backward.sdpa_backward_{module}.make"
         make = importlib.import_module(f"ninetoothed_ops.kernels.sdpa_backward_{module}").make
-        monkeypatch.setattr(path, lambda *given, make=make, module=module: names.append(module) or make(*given))
+        monkeypatch.setattr(path, functools.partial(noted, make, module))
     query, key, value, mask = *qkv(), random(33, 40)
     for needed, expected in enumerate(("query", "key_value", "key_value", "mask")):
         tensors = [each.detach() for each in (query, key, value, mask)]
@@ -284,6 +323,11 @@ def test_only_what_is_needed_is_computed(monkeypatch):
         names.clear()
         output.backward()
         assert names == ["delta", expected]
+    wide = [each.requires_grad_(i == 2) for i, each in enumerate(qkv(depth=136, dtype=torch.float16))]
+    output = ninetoothed_ops.sdpa(*wide, enable_gqa=True).sum()
+    names.clear()
+    output.backward()
+    assert names == ["delta", ("key_value", False, True)]
 
 
 def test_a_second_derivative_computes_no_first_one():

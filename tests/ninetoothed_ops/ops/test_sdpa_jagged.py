@@ -104,6 +104,23 @@ def test_windows_within_entries(lengths, is_causal, window):
         torch.testing.assert_close(each.double(), want, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("needed, window", (((1, 2), (9, -1)), ((2,), (-1, -1))))
+def test_gradients_of_wide_heads(needed, window):
+    """Those of keys and of values have a kernel each, and what is not needed has none."""
+    torch.manual_seed(0)
+    rows, starts = (5, 0, 70), offsets_of((5, 0, 70))
+    q, query = nested(rows, 4, 136, starts, dtype=torch.bfloat16)
+    k, key = nested(rows, 2, 136, starts, dtype=torch.bfloat16)
+    v, value = nested(rows, 2, 144, starts, dtype=torch.bfloat16)
+    output = sdpa(query, key, value, is_causal=True, scale=0.1, enable_gqa=True, window_size=window)
+    leaves, found = expected((q, k, v), (rows, rows), [starts.tolist()] * 2, True, 0.1, window)
+    weight = torch.randn_like(torch.cat(found, 1)).bfloat16()
+    got = torch.autograd.grad(output.values(), [(q, k, v)[i] for i in needed], weight)
+    wanted = torch.autograd.grad(torch.cat(found, 1), [leaves[i] for i in needed], weight.double())
+    for each, want in zip(got, wanted, strict=True):
+        assert (each - want).norm() <= 6e-3 * want.norm()
+
+
 def test_windows_that_are_none_are_refused():
     _, query = nested((3, 9), 2, 16, offsets_of((3, 9)))
     for window in ((1,), (1.5, 0), (-2, 0), 5):

@@ -27,13 +27,15 @@ MASKS = {
 }
 
 
-def check(softcap, has_sinks, mask="none", is_causal=False, sizes=(33, 40), dtype=torch.float32, tolerance=3e-6):
+def check(
+    softcap, has_sinks, mask="none", is_causal=False, sizes=(33, 40), dtype=torch.float32, tolerance=3e-6, depth=16
+):
     """Compare the output, with and without a gradient to come, and the gradients of all tensors."""
     queries, keys = sizes
     mask = MASKS[mask](*sizes)
     mask = mask.to(dtype) if mask is not None and mask.is_floating_point() else mask
     sinks = torch.tensor(SINKS, dtype=dtype, device=DEVICE) if has_sinks else None
-    qkv = [random(2, *size, dtype=dtype) * 2 for size in ((4, queries, 16), (2, keys, 16), (2, keys, 24))]
+    qkv = [random(2, *size, dtype=dtype) * 2 for size in ((4, queries, depth), (2, keys, depth), (2, keys, 24))]
     given = [*qkv, mask, sinks]
     wide = [each.double() if each is not None and each.is_floating_point() else each for each in given]
     ours, theirs = ([each for each in tensors if each is not None] for tensors in (given, wide))
@@ -72,9 +74,12 @@ def test_output_and_gradients(softcap, has_sinks, mask, is_causal):
     check(softcap, has_sinks, mask, is_causal)
 
 
-@pytest.mark.parametrize("dtype, tolerance", ((torch.float16, 1e-3), (torch.bfloat16, 8e-3)))
-def test_types(dtype, tolerance):
-    check(2.0, True, "added", sizes=(70, 65), dtype=dtype, tolerance=tolerance)
+@pytest.mark.parametrize(
+    "dtype, tolerance, depth", ((torch.float16, 1e-3, 16), (torch.bfloat16, 8e-3, 16), (torch.bfloat16, 8e-3, 136))
+)
+def test_types(dtype, tolerance, depth):
+    """Of wide heads, the gradients of keys and of values have a kernel each."""
+    check(2.0, True, "added", sizes=(70, 65), dtype=dtype, tolerance=tolerance, depth=depth)
 
 
 @pytest.mark.parametrize("softcap", (1e5, 1e8))

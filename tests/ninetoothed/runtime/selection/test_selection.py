@@ -357,6 +357,16 @@ def test_gradients_of_attention_take_a_warp_group_on_hopper_or_two(width, of_que
         assert best.group_rows == 1024 // width
 
 
+@pytest.mark.parametrize("of_keys, expected", ((True, (128, 32, 8, 3)), (False, (128, 64, 8, 2))))
+def test_a_gradient_alone_takes_the_tiles_of_others_with_one_sum(of_keys, expected):
+    """As that of queries, with two products before the sum; or as what attention puts out, with one before it."""
+    x, sums = tensor(4, 16, 4096, 256), tensor(4, 16, 4096, 1, dtype=torch.float32)
+    given = x, x, x, tensor(4, 16, 1, 4096), tensor(4), 0, 0.1, 0.0, x, sums, sums, sums, x
+    kernel = sdpa_backward_key_value.make(of_keys=of_keys, of_values=not of_keys)
+    best = [each for each in chosen(kernel, *given, sdpa.NO_MASK, True, False, False) if not each.overlaps][0]
+    assert (*best.blocks.values(), best.num_warps, best.num_stages) == expected
+
+
 @pytest.mark.parametrize(
     "heads, length, width, is_causal, expected",
     (
