@@ -19,7 +19,7 @@ from ninetoothed.arrangement.value import Arrangement
 from ninetoothed.definition import KernelDefinition
 from ninetoothed.expr import Expr, FloorDiv, Max, Min, as_expr, const
 from ninetoothed.frontend.values import origin
-from ninetoothed.passes.operations import producers
+from ninetoothed.passes.operations import is_fold, producers
 from ninetoothed.passes.products import Feed, Product, products
 from ninetoothed.runtime.sketches import sketch_of
 from ninetoothed.specialisation import Specialisation
@@ -85,7 +85,8 @@ class AttentionPattern(Pattern):
     products have tiles of (rows, keys): more than one for gradients. accumulators: how many tiles (rows, width) are
     accumulated. has_row_vectors: whether a parameter has a number for each row. is_masked: whether scores are chosen
     by a condition. has_diagonal: whether such a condition is of its row and its column, as a causal one. loads_scores:
-    whether there is a number in memory for each of them, as in a mask.
+    whether there is a number in memory for each of them, as in a mask. folds_scores: whether rounds of a loop fold what
+    they compute, as a softmax that runs along does.
     """
 
     rows: str
@@ -98,6 +99,7 @@ class AttentionPattern(Pattern):
     is_masked: bool
     has_diagonal: bool
     loads_scores: bool
+    folds_scores: bool
 
     @property
     def is_gradient(self) -> bool:
@@ -244,6 +246,7 @@ class _Reader:
             is_masked=any(map(_conditions, self.products)),
             has_diagonal=any(len(self._lanes(each)) > 1 for product in self.products for each in _conditions(product)),
             loads_scores=any(self._cuts(load) == {rows, keys} for load in self.loads),
+            folds_scores=any(map(_folds, found.loops[-1:])),
         )
 
     def _lanes(self, condition: ir.Value) -> set[Expr]:
@@ -289,6 +292,11 @@ def _conditions(product: Product) -> list[ir.Value]:
     """Return the conditions that choose what a product takes of another. An added mask costs but its load."""
     taken = (feed for side in product.sides for feed in side if feed.load is None)
     return [step.operands[0] for feed in taken for step in feed.path if step.function == "where"]
+
+
+def _folds(loop: ir.Loop) -> bool:
+    """Tell whether a round of a loop reduces or scans what it computes."""
+    return any(isinstance(operation, ir.Apply) and is_fold(operation) for operation in ir.walk(loop.body))
 
 
 def _is_gathered(access: ir.Access) -> bool:

@@ -365,6 +365,7 @@ def test_a_gradient_alone_takes_the_tiles_of_others_with_one_sum(of_keys, expect
     kernel = sdpa_backward_key_value.make(of_keys=of_keys, of_values=not of_keys)
     best = [each for each in chosen(kernel, *given, sdpa.NO_MASK, True, False, False) if not each.overlaps][0]
     assert (*best.blocks.values(), best.num_warps, best.num_stages) == expected
+    assert best.group_rows == 4  # heads, as of all gradients
 
 
 @pytest.mark.parametrize(
