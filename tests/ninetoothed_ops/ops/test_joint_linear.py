@@ -127,7 +127,7 @@ def test_a_recording_sees_where_the_weights_lie(monkeypatch):
     found = set()
     with torch.inference_mode():
         for are_joint in (True, False, True) * 3:
-            input, weights, biases = arguments(are_joint, True, torch.float32, device="cpu")
+            input, weights, biases = arguments(are_joint, True, torch.float32)
             flat = joint_linear.flatten(input, weights, biases)
             torch.testing.assert_close(replayed(*flat), namesake(input, weights, biases), rtol=1e-4, atol=1e-4)
             known = replayed.calls.find(flat, ())
