@@ -47,6 +47,17 @@ class DType:
             return -(2 ** (self.bits - 1)), 2 ** (self.bits - 1) - 1
         return 0, 2**self.bits - 1
 
+    def truncated(self, value: float) -> int:
+        """Convert a float to this type of integers, before those narrower than int32 wrap: the nearest, 0 for NaN.
+
+        >>> uint8.truncated(-1.5), uint32.truncated(-1.5), int8.truncated(1e20), int8.truncated(math.inf)
+        (-1, 0, 2147483647, 127)
+        """
+        if value != value:
+            return 0
+        low, high = self.range if self.bits >= 32 or math.isinf(value) else int32.range
+        return int(min(max(value, low), high))
+
     # -- the names of Triton, whose functions may be called --
 
     @property

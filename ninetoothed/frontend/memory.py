@@ -270,7 +270,7 @@ def write(context: TraceContext, place: Access, operand: Any) -> Value:
 def fitted(context: TraceContext, place: Access, operand: Any) -> Value:
     """Broadcast a value to the shape of an access, to which it can be stored."""
     builder, dtype = context.builder, numeric(place.type.dtype)
-    if isinstance(operand, int) and not holds(dtype, operand):
+    if _is_beyond(dtype, operand):
         low, high = dtype.range
         text = f"cannot store {operand} to {place.parameter!r}, whose elements are {dtype}"
         raise context.error(f"{text}, from {low} to {high}; pass a tensor of a wider type")
@@ -279,6 +279,13 @@ def fitted(context: TraceContext, place: Access, operand: Any) -> Value:
     what = f"cannot store to {place.parameter!r}: "
     own = dtype if isinstance(operand, float) and dtype == float64 else None  # By itself a number is float32.
     return builder.broadcast_to(builder.value(operand, own), shapes.extents_of(place.type), what)
+
+
+def _is_beyond(dtype: DType, operand: Any) -> bool:
+    """Tell whether a Python number is none that a type holds; an infinity is the nearest that it does."""
+    if isinstance(operand, float) and dtype.is_integer and not math.isinf(operand):
+        return math.isnan(operand) or not holds(dtype, int(operand))
+    return isinstance(operand, int) and not holds(dtype, operand)
 
 
 # -- the source behind a parameter -----------------------------------------------------------------

@@ -52,3 +52,9 @@ def test_the_text_is_of_the_standard_library():
     assert len(text) == len(source) == 4000 and source.startswith(b'"""') and b"import" in source
     assert max(text) < 128 and text != source
     assert torch.equal(train.gather(4000), train.gather(8000)[:4000])
+
+
+def test_no_step_is_refused(tmp_path, capsys):
+    with pytest.raises(SystemExit):
+        train.main(["--steps", "0", "--folder", str(tmp_path)])
+    assert "--steps must be 1 or more, not 0" in capsys.readouterr().err

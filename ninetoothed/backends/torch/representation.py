@@ -9,7 +9,6 @@ of its parameter.
 from __future__ import annotations
 
 import ctypes
-import math
 from collections.abc import Callable
 from typing import overload
 
@@ -75,11 +74,7 @@ def number(value: Number, dtype: ElementType) -> Number:
             return ctypes.c_float(value).value
         return to_float(torch.tensor(float(value), dtype=torch.float64, device="cpu"), dtype).item()
     signed = dtype.category == "int" or dtype == dtypes.uint64
-    if value != value or value in (math.inf, -math.inf):
-        value = _nearest_integer(value, dtype)
-    elif isinstance(value, float) and (dtype.bits >= 32 or not -(2**31) <= value < 2**31):
-        low, high = dtype.range if dtype.bits >= 32 else dtypes.int32.range
-        value = min(max(int(value), int(low)), int(high))
+    value = dtype.truncated(value) if isinstance(value, float) else value
     wrapped = int(value) & (2**dtype.bits - 1)
     return wrapped - 2**dtype.bits if signed and wrapped >> (dtype.bits - 1) else wrapped
 
@@ -88,14 +83,6 @@ def number_in_memory(value: Number, dtype: ElementType) -> Number:
     """Convert a Python number to the type of memory, which is signed for most unsigned types."""
     held, greatest = number(value, dtype), _WIDE.get(dtype)
     return held if greatest is None or held <= greatest // 2 else held - greatest - 1
-
-
-def _nearest_integer(value: float, dtype: DType) -> int:
-    """Choose the integer for an infinity or NaN, which `other` may be."""
-    if value != value:
-        return 0
-    low, high = (-(2 ** (dtype.bits - 1)), 2 ** (dtype.bits - 1)) if dtype.category == "int" else (0, 2**dtype.bits)
-    return high - 1 if value > 0 else low
 
 
 @overload

@@ -7,6 +7,7 @@ import torch
 
 import ninetoothed
 from ninetoothed import Tensor
+from ninetoothed.errors import ApplicationError
 from tests.conftest import DEVICE
 from tests.ninetoothed.applications import application_of
 
@@ -46,8 +47,23 @@ def test_known_numbers_are_converted_alike():
     for dtype in INTEGERS:
         for value in BEYOND[2:]:
             x, y = torch.zeros(1, device=DEVICE), torch.zeros(1, dtype=dtype, device=DEVICE)
-            make(f"y = ntl.full((64,), {value}, ntl.float64).to(ntl.{str(dtype)[6:]})")(x, y)
+            kernel = make(f"y = ntl.full((64,), {value}, ntl.float64).to(ntl.{str(dtype)[6:]})")
+            kernel(x, y)
             assert y.tolist() == [converted(value, dtype)], (dtype, value)
+        # Folded: what a compiler makes of such a number is anything.
+        assert "float" not in kernel.source(x.cpu(), y.cpu(), gpu="h100")
+
+
+@pytest.mark.parametrize("dtype", INTEGERS, ids=str)
+def test_numbers_that_are_stored(dtype):
+    low, high = torch.iinfo(dtype).min, torch.iinfo(dtype).max
+    for value, expected in (("float('inf')", high), ("float('-inf')", low), ("2.7", 2), ("-0.5", 0)):
+        x, y = torch.zeros(1, device=DEVICE), torch.ones(1, dtype=dtype, device=DEVICE)
+        make(f"y = {value}")(x, y)
+        assert y.tolist() == [expected]
+    for value in ("1e20", "float('nan')", f"{2.0 * low - 1}"):
+        with pytest.raises(ApplicationError, match="cannot store .* to 'y', whose elements are u?int"):
+            make(f"y = {value}")(x, y)
 
 
 @pytest.mark.parametrize("dtype", FLOATS[2:], ids=str)

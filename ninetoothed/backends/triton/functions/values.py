@@ -61,8 +61,9 @@ def held(number: int | float | bool, dtype: DType | PointerType) -> int | float 
         return bool(number)
     if not dtype.is_floating:
         lowest = 0 if dtype.category == "uint" else -(1 << (dtype.bits - 1))
-        if not math.isfinite(number) or (isinstance(number, float) and not 0 <= int(number) - lowest < 1 << dtype.bits):
-            return None
+        if isinstance(number, float):
+            assert isinstance(dtype, DType)
+            number = dtype.truncated(number)
         return (int(number) - lowest) % (1 << dtype.bits) + lowest
     if dtype == dtypes.bfloat16:
         return _to_bfloat16(float(number))
