@@ -7,7 +7,6 @@ strides, alignment) to an executable: a hit costs a few microseconds. The varian
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import math
 import threading
@@ -21,7 +20,7 @@ import torch
 
 from ninetoothed import ir
 from ninetoothed.definition import KernelDefinition
-from ninetoothed.errors import AbsentError, ArgumentError, UnsupportedError
+from ninetoothed.errors import AbsentError, ArgumentError, NineToothedError, UnsupportedError
 from ninetoothed.runtime import arguments, executable, jagged, missing, variants
 from ninetoothed.runtime.aliasing import check_memory
 from ninetoothed.runtime.arguments import BoundCall
@@ -59,23 +58,25 @@ def launch_all(calls: Sequence[tuple[Any, tuple]]) -> None:
     new = [(launcher_of(kernel), args) for kernel, args in calls if not launcher_of(kernel).variants]
     device = next((each.device for _, args in new for each in args if isinstance(each, torch.Tensor)), None)
     is_compiled = len(new) > 1 and device is not None and device.type == "cuda" and not served().kernels
+    failed: dict[Launcher, NineToothedError] = {}
     if is_compiled and (gpu := machine.current(device)) is not None:
-        compile_together(new, gpu)
+        failed = compile_together(new, gpu)
     for kernel, args in calls:
+        if (error := failed.get(launcher_of(kernel))) is not None:
+            raise error
         kernel(*args)
 
 
-def compile_together(calls: Sequence[tuple[Launcher, tuple]], gpu: machine.Machine) -> None:
-    """Compile what calls are about to launch, each in a thread. Errors are left to the calls, which meet them again."""
+def compile_together(calls: Sequence[tuple[Launcher, tuple]], gpu: machine.Machine) -> dict[Launcher, NineToothedError]:
+    """Compile what calls are about to launch, each in a thread, and return the errors of those that cannot be.
 
-    def attempt(launcher: Launcher, args: tuple) -> None:
-        with contextlib.suppress(Exception):
-            launcher.compile_ahead(args, gpu)
-
+    Any other exception is left to its call, which meets it again where no other thread is at work.
+    """
     calls = [(launcher, args) for launcher, args in calls if not tuning.is_asked_for(launcher.definition)]
     with ThreadPoolExecutor(max(len(calls), 1)) as pool:
-        for launcher, args in calls:
-            pool.submit(attempt, launcher, args)
+        tasks = {launcher: pool.submit(launcher.compile_ahead, args, gpu) for launcher, args in calls}
+    errors = {launcher: task.exception() for launcher, task in tasks.items()}
+    return {launcher: error for launcher, error in errors.items() if isinstance(error, NineToothedError)}
 
 
 @dataclass(frozen=True)

@@ -66,20 +66,33 @@ def test_kernels_that_are_tuned_are_left_to_their_calls(compiled, monkeypatch):
     assert compiled == []
 
 
-def test_an_error_of_one_is_its_calls(monkeypatch):
-    real = executable.compiled
+def test_an_error_of_one_is_raised_in_its_turn_and_met_once(monkeypatch):
+    launched, attempts = [], []
 
     def compile(definition, variant):
-        if definition.name == "double":
-            raise CompilationError("kernel `double` cannot be compiled")
-        return real(definition, variant)
+        attempts.append(definition.name)
+        if definition.name == "triple":
+            raise CompilationError("kernel `triple` cannot be compiled")
 
     monkeypatch.setattr(executable, "compiled", compile)
-    kernels, given = (make(double), make(triple)), (torch.ones(9), torch.full((9,), torch.nan))
-    dispatch.compile_together([(dispatch.launcher_of(kernels[0]), given)], H200)
-    with pytest.raises(CompilationError, match="`double` cannot be compiled"):
+    monkeypatch.setattr(dispatch.machine, "current", lambda device: H200)
+    real, plain = dispatch.compile_together, (torch.ones(9), torch.empty(9))  # fake tensors have no addresses
+    monkeypatch.setattr(
+        dispatch, "compile_together", lambda calls, gpu: real([(each, plain) for each, _ in calls], gpu)
+    )
+    monkeypatch.setattr(Launched, "__call__", lambda self, *args: launched.append(self.definition.name))
+    kernels = [Launched(make(application)) for application in (double, triple, double)]
+    with FakeTensorMode():
+        given = torch.empty(9, device="cuda"), torch.empty(9, device="cuda")
+    with pytest.raises(CompilationError, match="`triple` cannot be compiled"):
         dispatch.launch_all([(kernel, given) for kernel in kernels])
-    assert given[1].isnan().all()  # What comes after it is not launched.
+    assert launched == ["double"]  # What comes after it is not launched.
+    assert sorted(attempts) == ["double", "double", "triple"]
+
+
+def test_what_is_no_error_of_ours_is_left_to_its_call(monkeypatch):
+    monkeypatch.setattr(executable, "compiled", lambda definition, variant: 1 / 0)
+    assert dispatch.compile_together(new_calls(), H200) == {}
 
 
 def test_on_a_host_kernels_run_in_order():
@@ -100,7 +113,7 @@ class Launched:
 
 def test_on_a_gpu_kernels_that_are_new_compile_first_unless_it_is_one(monkeypatch):
     together = []
-    monkeypatch.setattr(dispatch, "compile_together", lambda calls, gpu: together.append((len(calls), gpu)))
+    monkeypatch.setattr(dispatch, "compile_together", lambda calls, gpu: together.append((len(calls), gpu)) or {})
     monkeypatch.setattr(dispatch.machine, "current", lambda device: H200)
     monkeypatch.setattr(executable, "compiled", lambda definition, variant: None)
     kernels = [Launched(make(application)) for application in (double, triple)]
