@@ -84,17 +84,18 @@ def launch(
         inputs(query, key, value, mask, lengths, seed, scale, dropout_p, by_columns) for by_columns in (False, True)
     )
     delta = lse.new_empty(lse.shape[1:])
-    sdpa_backward_delta.make()(grad, output, delta)
+    calls: list[tuple] = [(sdpa_backward_delta.make(), (grad, output, delta))]
     shared, masking, is_capped = (grad, lse[0], lse[-1], delta), masking_of(mask), softcap is not None
     flags = is_causal, lengths is not None, seed is not None, *((softcap,) if is_capped else ())
     is_wide = max(query.shape[-1], value.shape[-1]) > 128
     if needed[3] and output.dtype is torch.bfloat16:
         # A mask that is broadcast has sums over rows, each element of which is off by what a rounded output lost.
         exact = torch.empty_like(delta)
-        sdpa_backward_exact_delta.make(is_capped, is_wide)(*given, *shared[:3], exact, *flags)
+        calls.append((sdpa_backward_exact_delta.make(is_capped, is_wide), (*given, *shared[:3], exact, *flags)))
+        launch_all(calls)
         delta.copy_(torch.where(delta.isnan(), delta, exact))
+        calls = []
 
-    calls: list[tuple] = []
     if needed[0]:
         calls.append((sdpa_backward_query.make(is_capped), (*given, *shared, query_grad, masking, *flags)))
     for half in gradients_of(query, value, needed[1:3]):
