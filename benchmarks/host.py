@@ -9,6 +9,7 @@ takes turns; the shortest of the rounds counts, in microseconds of this thread, 
 
 import argparse
 import contextlib
+import ctypes
 import functools
 import importlib
 import sys
@@ -22,10 +23,12 @@ from benchmarks import tasks
 from benchmarks.cpu import positive
 from benchmarks.report import table
 from ninetoothed.runtime import arguments, call_cache, executable, private
-from ninetoothed.runtime.compilation.compile import LoadedKernel
+from ninetoothed.runtime.compilation import parameters
 from ninetoothed.runtime.dispatch import Launcher
 from ninetoothed.runtime.launch_plan import ReplayedFunction
 from ninetoothed.runtime.launch_steps import TensorAddress
+from ninetoothed.runtime.launching.code import LoadedCode, MachineCode
+from ninetoothed.runtime.launching.driver import Driver
 from ninetoothed.runtime.selection import machine
 from ninetoothed_ops import kernels
 from ninetoothed_ops.registration import OPERATORS
@@ -37,18 +40,17 @@ SIZES = range(4112, 5120, 16)
 BURST = 300
 
 
-def launch(*_):
-    """Launch nothing."""
+class Unlaunched(Driver):
+    """Stand for CUDA's driver, and launch nothing."""
 
+    def __init__(self):
+        pass
 
-class Unlaunched:
-    """Stand for Triton's launcher, and launch nothing."""
+    def launcher(self, memory, start, function, parameters):
+        return int
 
-    global_scratch_size = profile_scratch_size = 0
-    launch = staticmethod(launch)
-
-    def __call__(self, x, y, z, stream, function, metadata, launch_metadata, enter, leave, *given):
-        self.launch(x, y, z, stream, function, metadata, launch_metadata, enter, leave, "signature", given)
+    def encode(self, encoding, address, sizes, strides):
+        return bytes(128)
 
 
 class Uncompiled:
@@ -60,11 +62,14 @@ class Uncompiled:
         self.emitted = emitted
 
     def on(self, device):
-        kernel = types.SimpleNamespace(run=Unlaunched(), function=0, packed_metadata=(4, 1, 0))
+        described = [
+            {"swizzle": 0, "elem_size": 2, "elem_type": 6, "block_size": each.block}
+            for each in self.emitted.descriptors
+        ]
+        taken = tuple(parameters.parameters(self.emitted, types.SimpleNamespace(tensordesc_meta=described)))
+        code = MachineCode(self.emitted.name, self.emitted.name, taken, 128, 0, b"", "nothing")
         hooks = types.SimpleNamespace(launch_enter_hook=None, launch_exit_hook=None)
-        loaded = LoadedKernel(kernel, hooks, False)
-        loaded.ready = lambda position, described: (described.base,)
-        return loaded
+        return LoadedCode(code, Unlaunched(), ctypes.c_void_p(1), hooks)
 
 
 @contextlib.contextmanager
@@ -93,25 +98,28 @@ def without_a_gpu():
 
 def closure_of_launch(step, device):
     """Do by a closure what `fast_path` writes of a `Launch`: launch a kernel on these addresses."""
-    kernel, described, programs = step.kernel, step.table, step.programs
-    hooks, launch, fixed, current_stream = kernel.runtime, kernel.launch, kernel.fixed, private.current_stream
-    # All that the kernel is passed, but for addresses; and where these go.
-    passed = tuple(None if isinstance(each, TensorAddress) else each for each in step.passed)
-    gaps = tuple((i, *each) for i, each in enumerate(step.passed) if isinstance(each, TensorAddress))
+    kernel, table, current_stream = step.kernel, step.table, private.current_stream
+    count = 0 if table is None else len(table.shapes)
+    # Where addresses are from, and all that the kernel takes, None for what each launch gives.
+    places = [each for each in step.passed if isinstance(each, TensorAddress)]
+    described = [each for sizes, strides in (table.shapes if count else ()) for each in (None, *sizes, *strides)]
+    others = [None if isinstance(each, TensorAddress) else each for each in step.passed[count:]]
+    prepared, hooks = kernel.prepare(step.programs, [*described, *others]), kernel.hooks
 
     def launch_on(addresses):
-        values = list(passed)
-        for i, number, offset in gaps:
-            values[i] = addresses[number] + offset
-        if described is not None:
-            count = len(described.shapes)
+        values = [addresses[number] + offset for number, offset in places]
+        if count:
             key = tuple(values[:count])
-            values[:count] = described.known.get(key) or described.make(key)
+            values[:count] = table.known.get(key) or table.make(key)
+        stream, status = current_stream(device), None
         enter, leave = hooks.launch_enter_hook, hooks.launch_exit_hook
-        if getattr(enter, "calls", enter) or getattr(leave, "calls", leave):
-            kernel.watched(programs, values, current_stream(device))
-        else:
-            launch(*programs, current_stream(device), *fixed, tuple(values))
+        if not (getattr(enter, "calls", enter) or getattr(leave, "calls", leave)):
+            memory, at, call = slot = prepared.spare.pop()
+            prepared.pack(memory, at, stream, *values)
+            status = call()
+            prepared.spare.append(slot)
+        if status != 0:
+            prepared.launch(stream, *values)
 
     return launch_on
 

@@ -16,9 +16,10 @@ from ninetoothed.backends.triton import KernelArgument
 from ninetoothed.built.description import BuiltArgument, BuiltVariant, Passed, Separate
 from ninetoothed.built.formula import Formula, written
 from ninetoothed.dtypes import DType
-from ninetoothed.errors import UnsupportedError
+from ninetoothed.errors import CompilationError, UnsupportedError
 from ninetoothed.runtime.aliasing import Pair, pairs
 from ninetoothed.runtime.arguments import BoundCall
+from ninetoothed.runtime.compilation import parameters
 from ninetoothed.runtime.compilation.compile import CompiledKernel
 from ninetoothed.runtime.selection.choices import Selection
 from ninetoothed.runtime.specialise_plan import SpecialisationPlan
@@ -27,8 +28,6 @@ from ninetoothed.runtime.workspace import ALIGNMENT
 from ninetoothed.specialisation import ArgumentClass
 
 _PARAMETER = re.compile(r"\.param\s+(?:\.align\s+\d+\s+)?\.([busf])(\d+)[^\[\],)]*(?:\[(\d+)\])?")
-# Of Triton's element types on a device, those that the driver numbers otherwise.
-_ON_HOST = {8: 10, 9: 8, 10: 9}
 
 
 @dataclass(frozen=True)
@@ -66,7 +65,8 @@ class _Carrier:
 
     def carried(self) -> CarriedVariant:
         metadata, emitted, gpu = self.compiled.kernel.metadata, self.compiled.emitted, self.compiled.gpu
-        self._check(metadata, gpu.architecture)
+        if (reason := parameters.why_through_triton(metadata)) is not None:
+            raise self._refused(reason)
         schedule, known = self.selection.schedule, self.selection.specialisation
         code: bytes = self.compiled.asm["cubin"]
         assert isinstance(gpu.architecture, int)
@@ -103,16 +103,6 @@ class _Carrier:
 
     def _refused(self, what: str) -> UnsupportedError:
         return UnsupportedError(f"kernel `{self.plan.definition.name}` cannot be built ahead of time: {what}")
-
-    def _check(self, metadata: Any, architecture: Any) -> None:
-        """Refuse what only Triton's own launcher can launch."""
-        if not isinstance(architecture, int):
-            raise self._refused(f"{architecture} is no GPU of NVIDIA's, and only those are built for yet")
-        needed = {"num_ctas": 1, "global_scratch_size": 0, "profile_scratch_size": 0}
-        needed |= {"launch_cooperative_grid": False, "launch_pdl": False}
-        for name, value in needed.items():
-            if getattr(metadata, name, value) != value:
-                raise self._refused(f"Triton compiled it with {name}={getattr(metadata, name)}, which no C launches")
 
     def _extent(self, extent: Any) -> Formula:
         return written("max", self.places.of(extent), 0)
@@ -185,8 +175,10 @@ class _Carrier:
         return Passed("scalar", position, **_kind(argument.dtype))
 
     def _descriptor(self, argument: KernelArgument, metadata: Any) -> tuple[Passed, ...]:
-        if metadata is None or metadata.get("fp4_padded") or metadata.get("is_im2col"):
-            raise self._refused(f"Triton does not tell how the descriptor of `{argument.source}` is encoded")
+        try:
+            encoding = parameters.encoding(argument, metadata)
+        except CompilationError as error:
+            raise self._refused(str(error)) from error
         sizes = tuple(self.places.of(size) for size in argument.sizes)
         strides = tuple(self.places.of(stride) for stride in argument.strides)
         described = Passed(
@@ -195,10 +187,7 @@ class _Carrier:
             bits=1024,
             sizes=sizes,
             strides=strides,
-            block=tuple(metadata["block_size"]),
-            swizzle=metadata["swizzle"],
-            element_type=_ON_HOST.get(metadata["elem_type"], metadata["elem_type"]),
-            element_size=metadata["elem_size"],
+            **vars(encoding),
         )
         return described, *(Passed("integer", value=each, bits=0, is_unsigned=False) for each in (*sizes, *strides))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from operator import methodcaller
 from typing import Any
 
 import torch
@@ -16,12 +17,13 @@ from ninetoothed.passes import Target
 from ninetoothed.passes.report import dump
 from ninetoothed.runtime.aliasing import pairs
 from ninetoothed.runtime.arguments import BoundCall, is_read_by_host
-from ninetoothed.runtime.compilation import assembler, descriptors
+from ninetoothed.runtime.compilation import assembler
 from ninetoothed.runtime.compilation.compile import CompiledKernel, UnsoundCodeError, compile_kernel
 from ninetoothed.runtime.compilation.gluon import what_lacks
-from ninetoothed.runtime.compilation.target import target_of
+from ninetoothed.runtime.compilation.target import has_descriptors, target_of
 from ninetoothed.runtime.hosts import Run, host_of
 from ninetoothed.runtime.launch_steps import Launch, LaunchPlan, Scalar, TensorAddress
+from ninetoothed.runtime.launching.descriptors import DescriptorTable
 from ninetoothed.runtime.missing import tell
 from ninetoothed.runtime.selection.problem import COARSENED_WARPS, aligned_tensors
 from ninetoothed.runtime.variants import Selection, Variant, trace
@@ -91,11 +93,13 @@ def launch_of(definition: KernelDefinition, variant: Variant, call: BoundCall, i
     outer = [each for each in emitted.arguments if each.source not in own]
     with torch.cuda.device(device):
         kernel = variant.compiled.on(device.index)
+    number = methodcaller("evaluate", integers)
+    shapes = tuple(([*map(number, each.sizes)], [*map(number, each.strides)]) for each in emitted.descriptors)
     return Launch(
         kernel,
         emitted.programs(integers, variant.selection.schedule.programs),
         tuple(integers[each.source] if each.role == "integer" else given[each.source] for each in outer),
-        descriptors.DescriptorTable.of(emitted, kernel.ready, integers) if emitted.descriptors else None,
+        DescriptorTable(kernel.encode, shapes) if shapes else None,
         workspace_of(emitted, integers, device),
     )
 
@@ -195,4 +199,4 @@ def _applied(schedule: Schedule, scheduled: passes.ScheduledProgram, emitted: tr
 def schedule_of(variant: Variant) -> Schedule:
     """Return the schedule of a variant, as far as its grid and this Triton allow."""
     schedule = replace(variant.selection.schedule, multi_axis_grid=variant.selection.specialisation.spread)
-    return schedule if descriptors.are_supported() else replace(schedule, use_tma=frozenset())
+    return schedule if has_descriptors() else replace(schedule, use_tma=frozenset())

@@ -18,7 +18,15 @@ launch plan says. For a call with two tensors, and for one that allocates its ou
                 return fast_path(args, constants)
                                                            x2 = c5(c6, c7, c8)
                                                            p2 = x2.data_ptr()
-        c5(c6, (p0, p1, c7), c8(c3))                       c9(c10, (p0, p1, p2, c11), c12(c3))
+        status = None
+        if ...:  # no hook watches
+            try:
+                memory, at, call = slot = c5()
+                c6(memory, at, c7(c3), p0, p1)                     c6(memory, at, c7(c3), p0, p1, p2)
+                status = call()
+                c8(slot)
+            except (IndexError, OverflowError): pass
+        if status != 0: c9(c7(c3), p0, p1)                 ...
         return True                                        return x2
 
 The names in it:
@@ -26,6 +34,7 @@ The names in it:
     x0, x1, ...         the arguments, each by itself, and after them what the call allocates
     p0, p1, ...         the addresses of those that are tensors
     c0, c1, ...         values that are no part of the text: functions, numbers, shapes (see `FunctionBody.name`)
+    e0, e1, ...         descriptors, encoded
     stream, workspace, semaphores     those of a launch with memory of its own, held until the next such launch
 
 Closures that do the same take some .8 microseconds more (`python -m benchmarks.host`): they build lists and loop over
@@ -47,10 +56,9 @@ import torch
 
 from ninetoothed.runtime import private
 from ninetoothed.runtime.arguments import ALIGNMENT
-from ninetoothed.runtime.compilation.compile import LoadedKernel
-from ninetoothed.runtime.compilation.descriptors import DescriptorTable
 from ninetoothed.runtime.launch_steps import Copy, FastPath, Launch, LaunchPlan, Scalar, TensorAddress, View
-from ninetoothed.runtime.loading.code import LoadedCode
+from ninetoothed.runtime.launching.code import Launchable
+from ninetoothed.runtime.launching.descriptors import DescriptorTable
 from ninetoothed.runtime.memory import reach
 from ninetoothed.runtime.workspace import Allocation, Workspace
 
@@ -246,25 +254,30 @@ def _write_launch(source: FunctionBody, step: Launch, device: int | None) -> Non
     write_kernel(source, step.kernel, step.programs, passed, stream)
 
 
-def written_value(source: FunctionBody, passed: TensorAddress | Scalar | float) -> str:
-    """Write the expression of an argument of a kernel."""
+def written_value(source: FunctionBody, passed: TensorAddress | Scalar | float) -> str | float:
+    """Write the expression of an argument of a kernel; a number is one for all launches."""
     match passed:
         case TensorAddress(number, offset):
             return f"p{number} + {source.name(offset)}" if offset else f"p{number}"
         case Scalar(number, on_host):
             return f"x{number}.item()" if on_host else f"x{number}"
-    return source.name(passed)
+    return passed
 
 
-def _described(source: FunctionBody, table: DescriptorTable, values: list[str]) -> list[str]:
-    """Write the expressions of a kernel's arguments, of which the first are given as addresses to describe."""
+def _described(source: FunctionBody, table: DescriptorTable, values: list[str | float]) -> list[str | float]:
+    """Write the descriptors of a launch; return all arguments, of which the first are the addresses to describe."""
     count = len(table.shapes)
-    addresses = f"({', '.join(values[:count])},)"
-    ready = f"{source.name(table.known)}.get({addresses}) or {source.name(table.make)}({addresses})"
-    return [f"*({ready})", *values[count:]]
+    addresses = f"({', '.join(map(str, values[:count]))},)"
+    names = [f"e{i}" for i in range(count)]
+    known, make = source.name(table.known), source.name(table.make)
+    source.add(f"{', '.join(names)}, = {known}.get({addresses}) or {make}({addresses})")
+    described: list[str | float] = []
+    for name, (sizes, strides) in zip(names, table.shapes, strict=True):
+        described += [name, *sizes, *strides]
+    return [*described, *values[count:]]
 
 
-def with_workspace(source: FunctionBody, own: Workspace, values: list[str]) -> list[str]:
+def with_workspace(source: FunctionBody, own: Workspace, values: list[str | float]) -> list[str | float]:
     """Write the workspace of a launch on `stream`; return all arguments. It is held until the launch is enqueued."""
     source.add(f"workspace = {allocated(source, own.allocation, own.allocation.device.index)}")
     source.add(f"semaphores = {source.name(own.semaphores.on)}(stream, {source.name(own.count)})")
@@ -278,37 +291,42 @@ def with_workspace(source: FunctionBody, own: Workspace, values: list[str]) -> l
 
 def write_kernel(
     source: FunctionBody,
-    kernel: LoadedKernel | LoadedCode,
+    kernel: Launchable,
     programs: tuple[int, int, int],
-    arguments: Sequence[str],
+    arguments: Sequence[str | float],
     stream: str,
 ) -> None:
     """Write a launch of so many programs on the current device, which is the kernel's.
 
-    arguments, stream: the expressions of those of `emitted.arguments`, in their order, and of the stream's address.
+    arguments: those of `emitted.arguments`, in their order: expressions, and numbers that are the same at all launches.
+    stream: the expression of the stream's address.
     """
-    passed = "".join(f"{each}, " for each in arguments)
-    axes = ", ".join(map(source.name, programs))
-    if isinstance(kernel, LoadedCode):  # which nobody watches
-        fixed = "".join(f"{source.name(each)}, " for each in kernel.fixed)
-        source.add("try:")
-        source.add(f"    with {source.name(kernel.lock)}:")
-        source.add(f"        {source.name(kernel.pack)}({axes}, {fixed}{stream}, {passed})")
-        source.add(f"        status = {source.name(kernel.call)}()")
-        source.add("except OverflowError: status = None")
-        source.add(f"if status != 0: {source.name(kernel.launch)}({axes}, {stream}, {passed})")
+    prepared = kernel.prepare(programs, tuple(None if isinstance(each, str) else each for each in arguments))
+    given = ", ".join([stream, *(each for each in arguments if isinstance(each, str))])
+    if prepared.spare is None:
+        source.add(f"{source.name(prepared.launch)}({given})")
         return
-    watched = f"{source.name(kernel.watched)}(({axes}), ({passed}), {stream})"
-    if kernel.launch is None:
-        source.add(watched)
-        return
-    # A hook is a function or None, or a chain of functions, which may be empty. To look into those of now costs little.
-    settings, hooks = source.name(kernel.runtime), (kernel.runtime.launch_enter_hook, kernel.runtime.launch_exit_hook)
-    enter, leave = map(source.name, hooks)
-    is_other = f"{settings}.launch_enter_hook is not {enter} or {settings}.launch_exit_hook is not {leave}"
-    calls = [f"{name}.calls" if hasattr(hook, "calls") else name for name, hook in zip((enter, leave), hooks)]
-    source.add(f"if {is_other} or {' or '.join(calls)}: {watched}")
-    fixed = "".join(f"{source.name(each)}, " for each in kernel.fixed)
-    source.add(
-        f"else: {source.name(kernel.launch)}({axes}, {stream}, {fixed}{passed if kernel.singly else f'({passed})'})"
-    )
+    source.add("status = None")
+    source.add(f"if {_is_unwatched(source, kernel.hooks)}:")
+    source.add("    try:")
+    source.add(f"        memory, at, call = slot = {source.name(prepared.spare.pop)}()")
+    source.add(f"        {source.name(prepared.pack)}(memory, at, {given})")
+    source.add("        status = call()")
+    source.add(f"        {source.name(prepared.spare.append)}(slot)")
+    # There is no slot, or a float that float32 takes for infinite.
+    source.add("    except (IndexError, OverflowError): pass")
+    source.add(f"if status != 0: {source.name(prepared.launch)}({given})")
+
+
+def _is_unwatched(source: FunctionBody, settings: Any) -> str:
+    """Write the condition that no hook watches launches: a function or None, or a chain of functions, as they are now.
+
+    To look into those of now costs little.
+    """
+    if settings is None:
+        return "True"
+    hooks = settings.launch_enter_hook, settings.launch_exit_hook
+    enter, leave, *watching = map(source.name, (*hooks, *(getattr(hook, "calls", hook) for hook in hooks)))
+    name = source.name(settings)
+    is_same = f"{name}.launch_enter_hook is {enter} and {name}.launch_exit_hook is {leave}"
+    return f"{is_same} and not ({' or '.join(watching)})"

@@ -11,7 +11,7 @@ import torch
 
 from ninetoothed import distribution
 from ninetoothed.runtime import missing, private, private_triton
-from ninetoothed.runtime.compilation import assembler, descriptors, disk_cache, gluon
+from ninetoothed.runtime.compilation import assembler, disk_cache, gluon, target
 from ninetoothed.runtime.selection import machine
 
 PACKAGES = ("triton", "transformers", "numpy", "nvidia-cuda-nvcc")
@@ -87,7 +87,7 @@ def _assembler() -> str:
 def fast_paths() -> Iterator[tuple[str, str | None]]:
     """Yield what saves time where the packages at hand allow it, with why it does not here; None where it does."""
     yield "attention with overlapped products (Gluon)", gluon.off()
-    has_descriptors = descriptors.are_supported()
+    has_descriptors = target.has_descriptors()
     yield "tiles by the copy engine", None if has_descriptors else "this Triton makes no descriptors on the host"
     yield "calls recognised by guards", _without(private.TensorGuards)
     yield "results allocated at once", _without(private.empty_strided_cuda)

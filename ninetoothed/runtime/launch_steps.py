@@ -18,9 +18,8 @@ from typing import Any, NamedTuple
 from ninetoothed.free_names import FreeName
 from ninetoothed.runtime import private
 from ninetoothed.runtime.aliasing import KnownPair, Pair
-from ninetoothed.runtime.compilation.compile import LoadedKernel
-from ninetoothed.runtime.compilation.descriptors import DescriptorTable
-from ninetoothed.runtime.loading.code import LoadedCode
+from ninetoothed.runtime.launching.code import Launchable
+from ninetoothed.runtime.launching.descriptors import DescriptorTable
 from ninetoothed.runtime.workspace import Allocation, Workspace
 
 # `fast_path(args, constants)` returns what the call does, True for nothing; None for another call.
@@ -48,7 +47,7 @@ class Launch:
     passed: its arguments, less what `workspace` adds: places, scalars of the call, and numbers.
     """
 
-    kernel: LoadedKernel | LoadedCode
+    kernel: Launchable
     programs: tuple[int, int, int]
     passed: tuple[TensorAddress | Scalar | float, ...]
     table: DescriptorTable | None = None

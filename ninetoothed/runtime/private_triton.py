@@ -1,4 +1,4 @@
-"""Collect the private names of Triton's launcher, compiler and cache: why each is used, and its fallback.
+"""Collect the private names of Triton's compiler and cache: why each is used, and its fallback.
 
 As in private.py, most only save time. Functions return None where a name is missing, and their callers do without; the
 logger `ninetoothed` has a line for it.
@@ -6,64 +6,18 @@ logger `ninetoothed` has a line for it.
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable
 from typing import Any
 
 from ninetoothed.runtime.missing import tell
 
 
-def c_launcher(run: Any, function: Any, metadata: Any) -> tuple[Callable[..., Any] | None, tuple[Any, ...], bool]:
-    """Find the function in C that Triton's launcher `run` calls, which takes half a microsecond less.
-
-    Returns the function, what it is passed between the stream and the arguments (always the same where no hook
-    watches), and whether the arguments follow one by one or as one tuple. Versions differ in what they pass, so that is
-    found out by watching one call. None for the function where it is not as expected, or allocates memory at each
-    launch: `run` itself then serves.
-    """
-    stream, argument, seen = object(), object(), []
+def launch_metadata(name: str, function: Any, stream: int) -> Any:
+    """Make what Triton's hooks of launches are told, of a kernel that says no more of itself than these; else None."""
     try:
-        launch, sizes = run.launch, (run.global_scratch_size, getattr(run, "profile_scratch_size", 0))
-        if any(sizes):
-            return None, (), True
-        run.launch = lambda *given: seen.append(given)
-    except AttributeError:
-        return _unlike()
-    try:
-        run(1, 1, 1, stream, function, metadata, None, None, None, argument)
-    except Exception:  # Whatever it raises for a stream and an argument like these, it is not as expected.
-        seen = []
-    finally:
-        run.launch = launch
-    for *first, last in seen:
-        if first[:4] == [1, 1, 1, stream] and (last is argument or last == (argument,)):
-            return launch, tuple(first[4:]), last is argument
-    return _unlike()
-
-
-def _unlike() -> tuple[None, tuple[()], bool]:
-    tell("the launcher of this Triton is not as expected: kernels are launched through all of it, which takes longer")
-    return None, (), True
-
-
-def descriptor_encoder(run: Any) -> Callable[[int, Any], tuple[Any, ...]] | None:
-    """Let Triton's launcher `run` take encoded descriptors, and return its encoder: (position, described) -> arguments.
-
-    Otherwise it encodes every descriptor anew at each launch. None where the launcher is not built as expected: it is
-    left as it is, and takes instances of `TensorDescriptor`.
-    """
-    try:
-        cells = zip(run.launch.__code__.co_freevars, run.launch.__closure__, strict=True)
-        found = {name: cell.cell_contents for name, cell in cells}
-        launcher, metadata = found["launcher"], found["tensordesc_meta"]
-        encode = found.get("make_tensordesc_arg") or run.launch.__globals__["make_tensordesc_arg"]
-        # Since Triton 3.8 also what is passed before the arguments, which AMD's encoder reads.
-        more = (None,) * (len(inspect.signature(encode).parameters) - 2)
-    except (AttributeError, KeyError, TypeError, ValueError):
-        tell("the launcher of this Triton is not as expected: it encodes each descriptor anew at each launch")
+        from triton.compiler.compiler import LazyDict
+    except ImportError:
         return None
-    run.launch = launcher
-    return lambda position, described: tuple(encode(described, metadata[position] if metadata else None, *more))
+    return LazyDict({"name": name, "function": function, "stream": stream})
 
 
 def assembler(capability: int) -> Any:

@@ -10,7 +10,6 @@ import re
 import threading
 import time
 import warnings
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -19,13 +18,18 @@ from typing import Any
 from ninetoothed.backends.triton import Emitted, KernelArgument
 from ninetoothed.errors import CompilationError, ResourceError
 from ninetoothed.runtime import missing, private_triton
-from ninetoothed.runtime.compilation import assembler, descriptors, disk_cache, gluon, triton_cache
+from ninetoothed.runtime.compilation import assembler, disk_cache, gluon, parameters, triton_cache
+from ninetoothed.runtime.launching import driver
+from ninetoothed.runtime.launching.code import Launchable, LoadedCode, MachineCode
+from ninetoothed.runtime.launching.through_triton import ThroughTriton
 from ninetoothed.runtime.selection.machine import Machine
 
 _LOG = logging.getLogger("ninetoothed")
 
 # Bytes that pointers are multiples of where they are known to be aligned.
 ALIGNMENT = 16
+# Columns of tensor memory that a program may have, of GPUs that have any.
+TENSOR_MEMORY = 512
 
 
 class UnsoundCodeError(CompilationError):
@@ -45,7 +49,7 @@ def compile_kernel(
     aligned: the parameters whose addresses are multiples of 16 bytes. uses_wgmma: whether a Hopper multiplies with its
     own instructions, or with those of the generation before.
     Raises `CompilationError` for what Triton rejects, `UnsoundCodeError` where its assembler may spoil products of
-    Hopper's, and `ResourceError` where the GPU lacks the shared memory.
+    Hopper's, and `ResourceError` where the GPU lacks the memory.
     """
     import triton  # noqa: F401 - what one lacks that is there is named below
 
@@ -76,6 +80,11 @@ def compile_kernel(
         raise ResourceError(
             f"kernel `{emitted.name}` with {_show(options)} needs {compiled.shared} bytes of shared memory, and {gpu} "
             f"gives a program {gpu.shared_memory}; use smaller blocks or fewer stages"
+        )
+    if (columns := getattr(kernel.metadata, "tmem_size", None) or 0) > TENSOR_MEMORY:
+        raise ResourceError(
+            f"kernel `{emitted.name}` with {_show(options)} needs {columns} columns of tensor memory, and {gpu} gives a"
+            f" program {TENSOR_MEMORY}; use smaller blocks"
         )
     return compiled
 
@@ -171,7 +180,7 @@ class CompiledKernel:
     gpu: Machine
     path: Path
     kernel: Any
-    _loaded: dict[int, LoadedKernel] = field(default_factory=dict)
+    _loaded: dict[int, Launchable] = field(default_factory=dict)
     _lock: Any = field(default_factory=threading.Lock)
 
     @property
@@ -206,55 +215,29 @@ class CompiledKernel:
             return dict.fromkeys(("REG", "STACK", "LOCAL"), 0)
         return {key: int(value) for key, value in re.findall(r"\b(REG|STACK|LOCAL|SHARED):(\d+)", text)}
 
-    def on(self, device: int) -> LoadedKernel:
+    def on(self, device: int) -> Launchable:
         """Return the kernel loaded on a device, which must be the current one when this is called first."""
         loaded = self._loaded.get(device)
         if loaded is None:
             with self._lock:
                 loaded = self._loaded.get(device)
                 if loaded is None:
-                    loaded = self._loaded[device] = LoadedKernel.of(self)
+                    loaded = self._loaded[device] = self._load()
         return loaded
 
+    def _load(self) -> Launchable:
+        from triton import knobs
 
-class LoadedKernel:
-    """A kernel on one device, behind Triton's own launcher, or the C underneath where nobody watches launches."""
-
-    __slots__ = ("fixed", "_function", "_kernel", "launch", "_metadata", "_run", "runtime", "singly", "ready")
-
-    def __init__(self, kernel: Any, runtime: Any, described: bool):
-        self._kernel = kernel
-        self._run = kernel.run
-        # What makes a descriptor ready to be passed.
-        self.ready = descriptors.encoder(kernel.run) if described else None
-        self._function = kernel.function
-        self._metadata = kernel.packed_metadata
-        self.runtime = runtime
-        self.launch, self.fixed, self.singly = private_triton.c_launcher(kernel.run, self._function, self._metadata)
-
-    @classmethod
-    def of(cls, compiled: CompiledKernel) -> LoadedKernel:
-        # Triton binds a compiled kernel to the device on which it was first loaded: one for each device.
-        fresh = copy.copy(compiled.kernel)
+        name, metadata = self.emitted.name, self.kernel.metadata
         try:
-            from triton import knobs
-
-            try:
-                fresh.run  # noqa: B018 - loads it
-            except OSError:  # of Triton's launcher, which is compiled once and kept
-                with triton_cache.elsewhere():
-                    fresh.run  # noqa: B018
-            return cls(fresh, knobs.runtime, bool(compiled.emitted.descriptors))
+            if parameters.why_through_triton(metadata) is not None:
+                # Triton binds a compiled kernel to the device on which it was first loaded: one for each device.
+                return ThroughTriton(copy.copy(self.kernel), knobs.runtime)
+            taken = tuple(parameters.parameters(self.emitted, metadata))
+            code = MachineCode(
+                *(name, metadata.name, taken, 32 * metadata.num_warps, metadata.shared, self.asm["cubin"]),
+                assembler="Triton's assembler",
+            )
+            return LoadedCode.of(code, driver.driver(), knobs.runtime)
         except Exception as error:
-            raise CompilationError(f"kernel `{compiled.emitted.name}` could not be loaded: {error}") from error
-
-    def watched(self, programs: tuple[int, int, int], arguments: Sequence, stream: int) -> None:
-        """Launch through Triton's own launcher, which calls the hooks."""
-        enter, leave = _active(self.runtime.launch_enter_hook), _active(self.runtime.launch_exit_hook)
-        metadata = None if enter is None else self._kernel.launch_metadata(programs, stream, *arguments)
-        self._run(*programs, stream, self._function, self._metadata, metadata, enter, leave, *arguments)
-
-
-def _active(hook: Any) -> Any:
-    """Return a launch hook, or None where it is an empty chain, which costs time for nothing."""
-    return hook if getattr(hook, "calls", True) else None
+            raise CompilationError(f"kernel `{name}` could not be loaded: {error}") from error

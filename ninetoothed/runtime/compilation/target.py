@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from dataclasses import replace
 
 from ninetoothed.passes import CPU, Target
 from ninetoothed.runtime.compilation import assembler, gluon
+from ninetoothed.runtime.missing import has
 from ninetoothed.runtime.selection.machine import Machine
 
 
@@ -30,3 +32,9 @@ def target_of(gpu: Machine | None) -> Target:
 def _poisons_overhang() -> bool:
     """Tell whether overhang is poisoned on the CPU, to show what depends on it: `NINETOOTHED_POISON=1`."""
     return os.environ.get("NINETOOTHED_POISON", "0") not in ("", "0")
+
+
+@functools.cache
+def has_descriptors() -> bool:
+    """Tell whether Triton has descriptors made on the host; without Triton there is only text, which has them."""
+    return not has("triton") or has("triton.tools.tensor_descriptor.TensorDescriptor")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 
 from ninetoothed.errors import ArgumentError
-from ninetoothed.runtime.loading import driver
+from ninetoothed.runtime.launching import driver
 
 
 @dataclass(frozen=True)

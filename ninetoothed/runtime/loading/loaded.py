@@ -28,10 +28,10 @@ from ninetoothed.runtime.arguments import BoundCall, check_memory_of, check_stor
 from ninetoothed.runtime.call_cache import CallCache
 from ninetoothed.runtime.fast_path import run
 from ninetoothed.runtime.launch_steps import LaunchPlan
+from ninetoothed.runtime.launching.code import LoadedCode
 from ninetoothed.runtime.loading import match, served
-from ninetoothed.runtime.loading.code import LoadedCode, loaded
 from ninetoothed.runtime.loading.device import Device, device_of, here
-from ninetoothed.runtime.loading.plan import plan_of
+from ninetoothed.runtime.loading.plan import code_of, plan_of
 from ninetoothed.runtime.private import as_plain, hidden_from_dynamo
 
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
@@ -211,9 +211,9 @@ class BuiltKernel:
         key = (device.index, variant.cubin)
         with self._lock:
             if key not in self._code:
-                content = self._folder.code(variant)
+                code = code_of(variant, self._folder.code(variant), self._folder.assembler)
                 with device.made_current():
-                    self._code[key] = loaded(variant, content, self._folder.assembler, device.driver)
+                    self._code[key] = LoadedCode.of(code, device.driver)
             return self._code[key]
 
     def __repr__(self) -> str:

@@ -8,38 +8,53 @@ from typing import Any
 
 import torch
 
-from ninetoothed.built.description import BuiltVariant, Separate
+from ninetoothed.built.description import BuiltVariant, Passed, Separate
 from ninetoothed.built.formula import evaluate
 from ninetoothed.runtime import workspace
 from ninetoothed.runtime.aliasing import KnownPair
 from ninetoothed.runtime.arguments import is_read_by_host
-from ninetoothed.runtime.compilation.descriptors import DescriptorTable
 from ninetoothed.runtime.launch_steps import Launch, LaunchPlan, Scalar, TensorAddress
-from ninetoothed.runtime.loading.code import LoadedCode
+from ninetoothed.runtime.launching import code
+from ninetoothed.runtime.launching.code import CodeParameter, LoadedCode, MachineCode
+from ninetoothed.runtime.launching.descriptors import DescriptorTable
+from ninetoothed.runtime.launching.driver import Encoding
 from ninetoothed.runtime.loading.device import Device
+
+
+def code_of(variant: BuiltVariant, content: bytes, assembler: str) -> MachineCode:
+    """Tell of a variant's machine code what launches it."""
+    taken = tuple(_parameter(each) for each in variant.passed if each.role != "null")
+    return MachineCode(variant.kernel, variant.function, taken, variant.threads, variant.shared, content, assembler)
+
+
+def _parameter(each: Passed) -> CodeParameter:
+    if each.role == "descriptor":
+        encoding = Encoding(each.swizzle, each.element_type, each.element_size, each.block)
+        return CodeParameter("128s", encoding=encoding)
+    return code.number(each.bits, each.is_float, each.is_unsigned)
 
 
 def plan_of(
     variant: BuiltVariant,
-    code: Callable[[], LoadedCode],
+    load: Callable[[], LoadedCode],
     arguments: tuple,
     values: Mapping[str, int],
     device: Device,
     place: torch.device,
 ) -> LaunchPlan:
-    """Plan the launch of calls like one that a variant serves. code: loads it, unless there is nothing to launch."""
+    """Plan the launch of calls like one that a variant serves. `load` it, unless there is nothing to launch."""
     x, y, z = (evaluate(axis, values) for axis in variant.grid)
     separate = tuple(_pair(each, arguments) for each in variant.separate)
     if not x * y * z:
         return LaunchPlan(len(arguments), precision=variant.precision, device=device.index)
     most = variant.most_programs(device.multiprocessors)
-    kernel = code()
+    kernel = load()
     number = functools.partial(evaluate, values=values)
     described = [each for each in variant.passed if each.role == "descriptor"]
     table = None
     if described:
-        shapes = (([*map(number, each.sizes)], [*map(number, each.strides)], [*each.block]) for each in described)
-        table = DescriptorTable(kernel.ready, tuple(shapes))
+        shapes = (([*map(number, each.sizes)], [*map(number, each.strides)]) for each in described)
+        table = DescriptorTable(kernel.encode, tuple(shapes))
     launch = Launch(
         kernel,
         (min(x, most) if most else x, y, z),

@@ -11,7 +11,8 @@ import torch
 import ninetoothed
 from ninetoothed import Tensor, block_size
 from ninetoothed.runtime import arguments, dispatch, executable, private, variants, workspace
-from ninetoothed.runtime.loading import driver, loaded, served
+from ninetoothed.runtime.launching import driver
+from ninetoothed.runtime.loading import loaded, served
 from ninetoothed_ops.kernels import mm
 
 HERE = pathlib.Path(__file__).parent
@@ -117,6 +118,7 @@ def record(library, monkeypatch, tmp_path):
     monkeypatch.setattr(private, "current_device", lambda: 0)
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
     fake = driver.opened(str(library))
+    monkeypatch.setattr(driver, "driver", lambda: fake)
     monkeypatch.setattr(loaded, "device_of", lambda place: _Device(0, "H200", 90, 132, 227 * 1024, fake))
     return lambda: path.read_text().splitlines()
 
@@ -144,6 +146,7 @@ def on_gpu(record, monkeypatch):
         return call
 
     check = arguments.device_of
+    monkeypatch.setattr(torch.cuda, "device", contextlib.nullcontext)
     monkeypatch.setattr(arguments, "device_of", lambda *args: check(*args) and torch.device("cuda", 0))
     monkeypatch.setattr(workspace, "_semaphores", lambda device: workspace.Semaphores(torch.device("cpu")))
     monkeypatch.setattr(dispatch.machine, "current", lambda device=None: dispatch.machine.H200)

@@ -15,7 +15,8 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 import ninetoothed
 from ninetoothed.ahead_of_time import builder
 from ninetoothed.errors import ArgumentError, ArgumentTypeError, LoadError
-from ninetoothed.runtime.loading import driver, loaded
+from ninetoothed.runtime.launching import driver
+from ninetoothed.runtime.loading import loaded
 from ninetoothed.runtime.selection import machine
 from tests.conftest import DEVICE
 from tests.ninetoothed.ahead_of_time import launches

@@ -43,7 +43,8 @@ def use(monkeypatch):
     def write(source, step, device):
         if not isinstance(step, Launch):
             return write_step(source, step, device)
-        passed = [fast_path.written_value(source, each) for each in step.passed]
+        values = [fast_path.written_value(source, each) for each in step.passed]
+        passed = [each if isinstance(each, str) else source.name(each) for each in values]
         source.add(f"{source.name(step.kernel)}({', '.join(passed)})")
 
     monkeypatch.setattr(executable, "plan_of", from_addresses)

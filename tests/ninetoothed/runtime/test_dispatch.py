@@ -6,6 +6,7 @@ import enum
 import functools
 import re
 import threading
+import types
 import warnings
 
 import numpy
@@ -19,6 +20,7 @@ from ninetoothed.errors import ArgumentError, ArgumentTypeError, LostGradientWar
 from ninetoothed.runtime import arguments, call_cache, dispatch, executable, fast_path, private, variants
 from ninetoothed.runtime.launch_steps import LaunchPlan
 from ninetoothed.runtime.selection.machine import A100, B200, H100, H200
+from tests.ninetoothed.runtime.launched import loaded_for
 
 BLOCK = Symbol("BLOCK", constexpr=True)
 
@@ -513,22 +515,6 @@ def test_aligned_tensors_are_compiled_as_such(offset, vectors):
     assert (re.search(r"ld\.global(\.\w+)*\.v[24]\.", compiled.asm["ptx"]) is not None) == vectors
 
 
-class Recorder:
-    """Stands for a compiled kernel, loaded or not."""
-
-    launch = None
-
-    def __init__(self, emitted):
-        self.emitted = emitted
-        self.calls = []
-
-    def on(self, device):
-        return self
-
-    def watched(self, programs, arguments, stream):
-        self.calls.append((programs, arguments, stream))
-
-
 def test_a_launch_passes_pointers_scalars_and_integers_in_the_order_of_the_text(monkeypatch):
     monkeypatch.setattr(private, "current_device", lambda: 0)
     monkeypatch.setattr(private, "current_stream", lambda device: 7 + device)
@@ -536,20 +522,19 @@ def test_a_launch_passes_pointers_scalars_and_integers_in_the_order_of_the_text(
     kernel, x, half, z = scaled(Tensor(0)), torch.zeros(1001), torch.tensor(0.5, dtype=torch.float16), torch.zeros(1001)
     launcher = dispatch.launcher_of(kernel)
     variant = launcher.trace((x, 2.0, z), {"BLOCK": 64}, gpu=H200)
-    recorder = Recorder(executable.triton.emit(variant.program))
+    emitted = executable.triton.emit(variant.program)
+    loaded, driver = loaded_for(emitted)
     call = dispatch.BoundCall((x, half, z), (("BLOCK", 64),))
     ready = executable.plan_of(
         launcher.definition,
-        dataclasses.replace(variant, compiled=recorder),
+        dataclasses.replace(variant, compiled=types.SimpleNamespace(emitted=emitted, on=lambda device: loaded)),
         call,
         variant.selection.values,
         torch.device("cuda:0"),
     )
     fast_path.run(ready, call.arguments)
     expected = {"x": x.data_ptr(), "factor": 0.5, "z": z.data_ptr(), "x_size_0": 1001}
-    assert recorder.calls == [
-        ((16, 1, 1), tuple(expected[argument.source] for argument in recorder.emitted.arguments), 7)
-    ]
+    assert driver.reached == [((16, 1, 1), 7, tuple(expected[argument.source] for argument in emitted.arguments))]
 
 
 @pytest.mark.gpu

@@ -1,7 +1,8 @@
-"""How loaded kernels are launched: past Triton's launcher where nobody watches, and through it otherwise."""
+"""How loaded kernels are launched: by what was written for them, and slowly where somebody watches or it fails."""
 
 import contextlib
 import dataclasses
+import math
 import types
 
 import pytest
@@ -10,125 +11,133 @@ import torch
 import ninetoothed
 from ninetoothed import Symbol, Tensor
 from ninetoothed.backends.triton import emit
-from ninetoothed.runtime import call_cache, dispatch, executable, fast_path, private, workspace
-from ninetoothed.runtime.compilation.compile import LoadedKernel
+from ninetoothed.runtime import arguments as read, call_cache, dispatch, executable, fast_path, private, workspace
 from ninetoothed.runtime.fast_path import FunctionBody, write_kernel
+from ninetoothed.runtime.launching import through_triton
+from ninetoothed.runtime.launching.code import POINTER, number
 from ninetoothed.runtime.selection.machine import H200
 from ninetoothed.schedule import Schedule, SplitK
 from ninetoothed_ops.kernels import addmm, mm
+from tests.ninetoothed.runtime.launched import loaded, loaded_for
+
+INT, FLOAT = number(32, False, False), number(32, True, False)
 
 
-class Launcher:
-    """Stands for Triton's: takes what that takes, and passes it on to what is written in C."""
+class Chain:
+    """As Triton's of hooks, which calls each of some functions."""
 
-    global_scratch_size, profile_scratch_size = 0, 0
+    def __init__(self):
+        self.calls = []
 
-    def __init__(self, in_c):
-        self.launch, self.calls = in_c, 0
-
-
-class Spread(Launcher):
-    """As in Triton 3.4 to 3.6."""
-
-    def __call__(self, x, y, z, stream, function, *args):
-        self.calls += 1
-        self.launch(x, y, z, stream, function, "cooperative", *args)
+    def __call__(self, metadata):
+        for each in self.calls:
+            each(metadata)
 
 
-class Packed(Launcher):
-    """As in Triton 3.7."""
-
-    def __call__(self, x, y, z, stream, function, metadata, launch_metadata, enter, leave, *args):
-        self.calls += 1
-        self.launch(x, y, z, stream, function, metadata, launch_metadata, enter, leave, "signature", args)
+def settings():
+    """Triton's, with hooks as they are where nobody watches."""
+    return types.SimpleNamespace(launch_enter_hook=Chain(), launch_exit_hook=None)
 
 
-class Fussy(Spread):
-    """Cannot be watched."""
-
-    def __call__(self, x, y, z, stream, function, *args):
-        super().__call__(x, y, z, int(stream), function, *args)
-
-
-class Greedy(Spread):
-    """Has memory to allocate."""
-
-    global_scratch_size = 64
+def written(kernel, programs, arguments, stream):
+    """A function that launches: texts among the arguments are expressions of `args`."""
+    source = FunctionBody()
+    write_kernel(source, kernel, programs, arguments, str(stream))
+    launch = source.function()
+    return lambda *args: launch(args, ())
 
 
-class Other(Spread):
-    """Passes something else."""
+@pytest.mark.parametrize(
+    "taken, arguments, expected",
+    (
+        ((), (), ()),
+        ((POINTER, INT, FLOAT), ("args[0]", "args[1]", "args[2]"), (64, -5, 0.5)),
+        ((INT, POINTER, FLOAT, INT), (7, "args[0]", 1e300, "args[1]"), (7, 64, math.inf, -5)),
+        ((FLOAT, number(8, False, False), number(64, False, True)), ("-1e300", True, 2**63), (-math.inf, 1, 2**63)),
+        ((number(16, True, False), number(64, True, False)), ("args[2]", 0.1), (0.5, 0.1)),
+        ((number(16, True, False, True), number(16, True, False, True)), ("-0.7", 0.3), (-0.69921875, 0.298828125)),
+    ),
+)
+def test_values_arrive_whether_they_are_the_same_at_all_launches_or_not(taken, arguments, expected):
+    kernel, driver = loaded(taken)
+    launch = written(kernel, (3, 2, 1), arguments, 9)
+    for _ in range(2):
+        launch(64, -5, 0.5)
+    assert driver.reached == [((3, 2, 1), 9, expected)] * 2
 
-    def __call__(self, x, y, z, stream, function, *args):
-        self.calls += 1
-        self.launch((x, y, z), stream, function, *args)
+
+def test_launches_of_one_kernel_keep_to_themselves():
+    kernel, driver = loaded((POINTER, INT))
+    first, second = written(kernel, (3, 1, 1), ("args[0]", 5), 9), written(kernel, (4, 1, 1), ("args[0]", 6), 8)
+    for address in (16, 32):
+        first(address), second(address)
+    assert driver.reached == [
+        each for address in (16, 32) for each in (((3, 1, 1), 9, (address, 5)), ((4, 1, 1), 8, (address, 6)))
+    ]
 
 
-class Closed:
-    """Lets nobody see or change what it calls."""
+def test_a_thread_without_a_context_gets_one_and_other_failures_are_told(monkeypatch):
+    contexts = []
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: contexts.append("made"))
+    kernel, driver = loaded((POINTER,))
+    launch = written(kernel, (1, 1, 1), ("args[0]",), 9)
+    driver.statuses = [201, 201]
+    launch(16)
+    assert contexts == ["made"] and driver.reached[-1] == ((1, 1, 1), 9, (16,))
+    driver.statuses = [700, 700]
+    with pytest.raises(RuntimeError, match="could not launch kernel `kernel`: 700"):
+        launch(16)
+    launch(32)
+    assert driver.reached[-1] == ((1, 1, 1), 9, (32,)) and contexts == ["made"]
 
-    __slots__ = ("calls", "_launch")
 
-    def __init__(self, in_c):
-        self._launch, self.calls = in_c, 0
+def test_hooks_are_told_of_launches_while_they_watch():
+    pytest.importorskip("triton")
+    hooks, seen = settings(), []
+    kernel, driver = loaded((POINTER,), hooks)
+    launch = written(kernel, (1, 1, 1), ("args[0]",), 9)
+    launch(16)
+    chain = hooks.launch_enter_hook
 
-    __call__ = Other.__call__
-    launch = property(lambda self: self._launch)
+    def enter(metadata):
+        seen.append((metadata.get(), len(driver.reached)))
+
+    def leave(metadata):
+        seen.append(len(driver.reached))
+
+    hooks.launch_exit_hook = leave
+    launch(16)
+    assert seen == [2]
+    hooks.launch_enter_hook, hooks.launch_exit_hook = enter, None
+    launch(16)
+    assert seen[1:] == [({"name": "kernel", "function": 5, "stream": 9}, 2)]
+    hooks.launch_enter_hook = chain
+    launch(16)
+    assert len(seen) == 2
+    chain.calls.append(enter)
+    launch(16)
+    chain.calls.clear()
+    launch(16)
+    assert len(seen) == 3 and driver.reached == [((1, 1, 1), 9, (16,))] * 6
 
 
-def load(launcher):
-    """A kernel behind a launcher, what reached the function in C, and Triton's settings."""
-    reached, calls = [], types.SimpleNamespace(calls=[])
-    settings = types.SimpleNamespace(launch_enter_hook=calls, launch_exit_hook=None)
+def test_what_our_launches_cannot_do_is_done_by_triton():
+    hooks, reached = settings(), []
     kernel = types.SimpleNamespace(
-        run=launcher(lambda *args: reached.append(args)),
+        name="kernel",
+        run=lambda *args: reached.append(args),
         function="function",
         packed_metadata="metadata",
         launch_metadata=lambda grid, stream, *args: (grid, stream, args),
     )
-    return LoadedKernel(kernel, settings, False), reached, settings
-
-
-def launch(kernel, programs, arguments, stream):
-    source = FunctionBody()
-    write_kernel(source, kernel, programs, [f"args[{i}]" for i in range(len(arguments))], str(stream))
-    source.function()(arguments, ())
-
-
-@pytest.mark.parametrize("launcher", (Spread, Packed))
-@pytest.mark.parametrize("arguments", ((), (5,), (5, 6.0, 7)))
-def test_what_the_launcher_would_pass_is_passed_without_it(launcher, arguments):
-    loaded, reached, _ = load(launcher)
-    loaded._kernel.run(3, 1, 1, 9, "function", "metadata", None, None, None, *arguments)
-    before = loaded._kernel.run.calls
-    launch(loaded, (3, 1, 1), arguments, 9)
-    assert reached[0] == reached[1] and len(reached) == 2
-    assert loaded._kernel.run.calls == before
-
-
-@pytest.mark.parametrize("launcher", (Fussy, Greedy, Other, Closed))
-def test_a_launcher_that_is_not_as_expected_is_called(launcher):
-    loaded, reached, _ = load(launcher)
-    before = loaded._kernel.run.calls
-    launch(loaded, (3, 1, 1), (5, 6), 9)
-    assert loaded._kernel.run.calls == before + 1 and len(reached) == 1 and reached[0][-2:] == (5, 6)
-
-
-@pytest.mark.parametrize("launcher", (Spread, Packed))
-def test_hooks_are_passed_to_the_launcher(launcher):
-    loaded, reached, settings = load(launcher)
-    hook = types.SimpleNamespace(calls=[print])
-    for enter, leave, expected in (
-        (hook, None, (((3, 1, 1), 9, (5,)), hook, None)),
-        (None, print, (None, None, print)),
-        (settings.launch_enter_hook, hook, (None, None, hook)),
-        (None, None, (None, None, None)),
-    ):
-        settings.launch_enter_hook, settings.launch_exit_hook = enter, leave
-        launch(loaded, (3, 1, 1), (5,), 9)
-        passed = reached.pop()
-        assert passed[passed.index("metadata") + 1 :][:3] == expected
-    assert loaded._kernel.run.calls == 1 + 3
+    launch = written(through_triton.ThroughTriton(kernel, hooks), (3, 1, 1), ("args[0]", 5, "args[1]"), 9)
+    launch(16, 0.5)
+    hooks.launch_enter_hook = hook = types.SimpleNamespace(calls=[print])
+    launch(32, 0.5)
+    assert reached == [
+        (3, 1, 1, 9, "function", "metadata", None, None, None, 16, 5, 0.5),
+        (3, 1, 1, 9, "function", "metadata", ((3, 1, 1), 9, (32, 5, 0.5)), hook, None, 32, 5, 0.5),
+    ]
 
 
 def scale_application(x, factor, z):
@@ -162,8 +171,7 @@ CALLS = {
 
 
 @pytest.mark.parametrize("name", CALLS)
-@pytest.mark.parametrize("launcher", (Spread, Packed, Greedy))
-def test_all_fast_paths_launch_the_same(name, launcher, monkeypatch):
+def test_all_fast_paths_launch_the_same(name, monkeypatch):
     kernel, arguments, constants, schedule = CALLS[name]
     monkeypatch.setattr(private, "current_device", lambda: 0)
     monkeypatch.setattr(private, "current_stream", lambda index: 7)
@@ -173,24 +181,30 @@ def test_all_fast_paths_launch_the_same(name, launcher, monkeypatch):
     monkeypatch.setattr(torch, "empty_strided", lambda *args, **options: block)
     semaphores = workspace.Semaphores(torch.device("cpu"))
     monkeypatch.setattr(workspace, "_semaphores", lambda device: semaphores)
+    monkeypatch.setattr(read, "device_of", lambda *args: torch.device("cuda", 0))  # numbers on the host are read there
     definition = dispatch.launcher_of(kernel).definition
     variant = dispatch.launcher_of(kernel).trace(arguments, constants, H200)
-    loaded, reached, settings = load(launcher)
-    loaded.ready = lambda position, described: (f"map {position} of {int(described.base)}", *described.shape)
     emitted = emit(variant.program, schedule) if schedule else executable.emitted_for(variant)
     assert bool(emitted.buffers) == (name == "workspace") and bool(emitted.descriptors) == ("descriptors" in name)
+    hooks, told = settings(), []
+    loaded, driver = loaded_for(emitted, hooks)
     compiled = types.SimpleNamespace(emitted=emitted, on=lambda index: loaded)
     call = dispatch.BoundCall(arguments, tuple(constants.items()))
     place, variant = torch.device("cuda:0"), dataclasses.replace(variant, compiled=compiled)
     found = executable.plan_of(definition, variant, call, variant.selection.values, place)
 
-    for _ in range(2):
+    for number_ in range(2):
         assert fast_path.unguarded(found)(arguments, ())
         repeat = call_cache.guarded(arguments, call.constants, (), found)
         assert repeat(arguments, call.constants) and not repeat(arguments, ("other",))
-        settings.launch_exit_hook = print  # Then through the launcher.
+        hooks.launch_exit_hook = told.append
         assert repeat(arguments, call.constants)
-        settings.launch_exit_hook = None
-        *launches, watched = (reached.pop(0) for _ in range(3))
-        assert launches[0] == launches[1] == tuple(None if v is print else v for v in watched)
-        assert len(launches[0][-1] if launcher is Packed else launches[0]) >= len(emitted.arguments)
+        hooks.launch_exit_hook = None
+        first, *others = driver.reached
+        assert others == [first] * 2 and len(told) == number_ + 1
+        assert len(first[2]) >= len(emitted.arguments)
+        addresses = [each.data_ptr() for each in arguments if isinstance(each, torch.Tensor) and each.ndim]
+        values = [*map(str, first[2])]
+        assert all(any(str(address) in each for each in values) for address in addresses)
+        assert "scalar" not in name or 0.5 in first[2]
+        driver.reached.clear()

@@ -9,7 +9,7 @@ import torch
 
 from ninetoothed import __main__
 from ninetoothed.runtime import info, private
-from ninetoothed.runtime.compilation import assembler, descriptors, disk_cache, gluon
+from ninetoothed.runtime.compilation import assembler, disk_cache, gluon, target
 from ninetoothed.runtime.selection import machine
 
 
@@ -35,7 +35,7 @@ def test_the_command_prints_every_section(capsys, directory):
 def test_fast_paths_say_why_they_are_not_active(monkeypatch):
     assert set(rows("fast paths").values()) == {"active"}
     monkeypatch.setenv("NINETOOTHED_GLUON", "0")
-    monkeypatch.setattr(descriptors, "are_supported", lambda: False)
+    monkeypatch.setattr(target, "has_descriptors", lambda: False)
     monkeypatch.setattr(private, "TensorGuards", None)
     monkeypatch.setattr(private, "empty_strided_cuda", None)
     said = rows("fast paths")

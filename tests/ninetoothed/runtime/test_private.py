@@ -3,7 +3,6 @@
 import ast
 import contextlib
 import importlib.util
-import inspect
 import logging
 import pathlib
 import pkgutil
@@ -18,7 +17,7 @@ from torch.overrides import TorchFunctionMode
 
 from ninetoothed.errors import ArgumentError, CompilationError, UnsupportedError
 from ninetoothed.runtime import fast_path, launch_plan, missing as names, private, private_triton
-from ninetoothed.runtime.compilation import assembler, descriptors, triton_cache
+from ninetoothed.runtime.compilation import assembler, target, triton_cache
 from ninetoothed.runtime.dispatch import Launcher
 from ninetoothed.runtime.executable import compile_for_gpu
 from ninetoothed.runtime.selection.machine import H200
@@ -346,32 +345,6 @@ def test_dynamo_that_changed_is_told_by_its_public_function(monkeypatch):
     assert seen == [function]
 
 
-def test_triton_s_launcher_is_written_in_c_underneath(monkeypatch):
-    driver = pytest.importorskip("triton.backends.nvidia.driver")
-    # What Triton 3.9 asks for the driver's sake at each launch.
-    monkeypatch.setattr("triton.runtime.driver._active", types.SimpleNamespace(), raising=False)
-    taken = inspect.signature(driver.CudaLauncher.__call__)
-    reached = []
-    launcher = object.__new__(driver.CudaLauncher)
-    fields = {"num_ctas": 1, "global_scratch_size": 0, "global_scratch_align": 1, "launch_cooperative_grid": False}
-    fields |= {"profile_scratch_size": 0, "profile_scratch_align": 1, "launch_pdl": False, "arg_annotations": ()}
-    fields |= {"gsan_enabled": False}
-    fields |= {"kernel_signature": b"", "cluster_dims": (1, 1, 1), "launch": lambda *args: reached.append(args)}
-    for name, value in fields.items():
-        setattr(launcher, name, value)
-    found, fixed, singly = private_triton.c_launcher(launcher, "function", (1, 1, 0))
-    assert found is launcher.launch, f"Triton's launcher takes {taken}"
-    launcher(3, 1, 1, 9, "function", (1, 1, 0), None, None, None, 5, 6)
-    assert reached[-1] == (3, 1, 1, 9, *fixed, *((5, 6) if singly else ((5, 6),)))
-
-
-def test_a_launcher_that_is_not_as_expected_is_left_alone(told):
-    assert private_triton.c_launcher(types.SimpleNamespace(), None, None) == (None, (), True)
-    run = types.SimpleNamespace(launch=len)
-    assert private_triton.descriptor_encoder(run) is None and run.launch is len
-    assert len(told()) == 2 and all(line.startswith("the launcher of this Triton is not as exp") for line in told())
-
-
 @pytest.fixture
 def compiled(tmp_path, monkeypatch):
     """Return a function that compiles a small kernel for a GPU, where nothing was compiled before."""
@@ -390,7 +363,7 @@ def test_each_of_triton_may_be_missing_and_is_named(path, told, compiled, monkey
     lacking = names.of(names.OF_TRITON)
     assert set(lacking) == {path}
     if name == "TensorDescriptor":
-        assert not descriptors.are_supported.__wrapped__()
+        assert not target.has_descriptors.__wrapped__()
     else:
         # Triton's own compiler needs most of them: ours says which.
         with contextlib.suppress(CompilationError):

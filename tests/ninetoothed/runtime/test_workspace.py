@@ -10,13 +10,12 @@ import torch
 
 from ninetoothed.backends.triton import emit
 from ninetoothed.runtime import dispatch, workspace
-from ninetoothed.runtime.compilation.compile import LoadedKernel
 from ninetoothed.runtime.fast_path import FunctionBody, with_workspace, write_kernel
 from ninetoothed.runtime.selection.machine import H200
 from ninetoothed.runtime.workspace import Semaphores
 from ninetoothed.schedule import Schedule, SplitK
 from ninetoothed_ops.kernels import mm
-from tests.ninetoothed.runtime.test_executable import Packed
+from tests.ninetoothed.runtime.launched import loaded_for
 
 
 class GPU:
@@ -67,16 +66,15 @@ def gpu(monkeypatch):
 
 
 class Launched:
-    """A split product behind Triton's launcher: `again` launches it, `seen` has what was alive meanwhile."""
+    """A split product behind a driver that records: `again` launches it, `seen` has what was alive meanwhile."""
 
     def __init__(self, gpu):
         operands = [torch.empty(shape, dtype=torch.float16) for shape in ((64, 4096), (4096, 64), (64, 64))]
         variant = dispatch.launcher_of(mm.make()).trace(tuple(operands), {}, H200)
         self.emitted = emit(variant.program, Schedule(sharing=SplitK(4)))
         self.gpu, self.seen = gpu, []
-        kernel = types.SimpleNamespace(run=Packed(self._reached), function="f", packed_metadata="m")
-        hooks = types.SimpleNamespace(launch_enter_hook=None, launch_exit_hook=None)
-        loaded = LoadedKernel(kernel, hooks, False)
+        loaded, driver = loaded_for(self.emitted)
+        driver.reached = types.SimpleNamespace(append=self._reached)
         own = workspace.workspace_of(self.emitted, variant.selection.values, torch.device("cuda", 0))
         count = len(self.emitted.arguments) - len(self.emitted.buffers)
         source = FunctionBody()
@@ -84,8 +82,8 @@ class Launched:
         write_kernel(source, loaded, (4, 1, 1), with_workspace(source, own, ["1"] * count), "stream")
         self._launch = source.function()
 
-    def _reached(self, *passed):
-        own = [value for value in passed[-1] if value != 1]
+    def _reached(self, launch):
+        own = [value for value in launch[-1] if value != 1]
         alive = {entry[3]().data_ptr(): entry for entry in self.gpu.made if entry[3]() is not None}
         self.seen.append([alive.get(address) for address in own])
 

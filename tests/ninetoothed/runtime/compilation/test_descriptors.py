@@ -7,13 +7,15 @@ import types
 import pytest
 import torch
 
-from ninetoothed.errors import ResourceError
+from ninetoothed.errors import LoadError, ResourceError
 from ninetoothed.runtime import dispatch, executable, private, variants
-from ninetoothed.runtime.compilation import descriptors
 from ninetoothed.runtime.fast_path import FunctionBody, written
+from ninetoothed.runtime.launching import descriptors
+from ninetoothed.runtime.launching.driver import _NEEDED, Driver, Encoding
 from ninetoothed.runtime.selection import machine, ranking
 from ninetoothed.schedule import Persistent, Schedule, StreamK
 from ninetoothed_ops.kernels import addmm, mm
+from tests.ninetoothed.runtime.launched import loaded_for
 
 
 def halves(*shape):
@@ -28,25 +30,6 @@ def traced(kernel, *arguments):
         variant,
         executable.emitted_for(variant),
     )
-
-
-class LoadedKernel:
-    """Stands for a kernel on a device: `ready` tells what it was asked to describe."""
-
-    launch = None
-
-    def __init__(self):
-        self.described, self.calls = [], []
-
-    def on(self, index):
-        return self
-
-    def ready(self, position, described):
-        self.described.append((position, described))
-        return (f"map of {int(described.base)}", *described.shape, *described.strides)
-
-    def watched(self, programs, arguments, stream):
-        self.calls.append((programs, arguments))
 
 
 @pytest.fixture
@@ -69,8 +52,8 @@ def run(found, addresses):
 class TestLaunching:
     def prepare(self, monkeypatch, *arguments):
         launcher, variant, emitted = traced(mm.make(), *arguments)
-        loaded = LoadedKernel()
-        loaded.emitted = emitted
+        kernel, driver = loaded_for(emitted)
+        loaded = types.SimpleNamespace(emitted=emitted, on=lambda index: kernel)
         monkeypatch.setattr(torch.cuda, "device", lambda place: torch.inference_mode(False))
         call = dispatch.BoundCall(arguments, ())
         found = executable.plan_of(
@@ -80,60 +63,51 @@ class TestLaunching:
             variant.selection.values,
             torch.device("cuda:0"),
         )
-        return found, loaded
+        return found, driver
 
     def test_what_is_passed(self, gpu, monkeypatch):
         arguments = halves(4096, 512), halves(1024, 512).mT, halves(4096, 1024)
-        found, loaded = self.prepare(monkeypatch, *arguments)
+        found, driver = self.prepare(monkeypatch, *arguments)
+        blocks = [each.block for each in traced(mm.make(), *arguments)[2].descriptors]
         run(found, [16, 32, 48])
-        ((programs, passed),) = loaded.calls
-        assert passed[:5] == ("map of 16", 4096, 512, 512, 1)
-        assert passed[5:10] == ("map of 32", 1024, 512, 512, 1)
-        assert passed[10:15] == ("map of 48", 4096, 1024, 1024, 1)
+        ((programs, stream, passed),) = driver.reached
+        for i, (address, rows) in enumerate(((16, 4096), (32, 1024), (48, 4096))):
+            columns = 1024 if address == 48 else 512
+            told, *sizes = passed[5 * i : 5 * i + 5]
+            assert told == f"map {blocks[i]} of {address}, {[rows, columns]}, {[columns, 1]}"
+            assert sizes == [rows, columns, columns, 1]
         assert sorted(passed[15:]) == [512, 1024, 4096]
-        assert programs == found.steps[0].programs > (0, 0, 0)
+        assert programs == found.steps[0].programs > (0, 0, 0) and stream == 7
 
     def test_once_for_each_set_of_addresses(self, gpu, monkeypatch):
         arguments = halves(4096, 512), halves(512, 1024), halves(4096, 1024)
-        found, loaded = self.prepare(monkeypatch, *arguments)
+        found, driver = self.prepare(monkeypatch, *arguments)
+        encoded, encode = [], driver.encode
+        driver.encode = lambda *given: encoded.append(given) or encode(*given)
         for addresses in ([16, 32, 48], [16, 32, 48], [16, 32, 64], [16, 32, 48]):
             run(found, addresses)
-        assert len(loaded.described) == 6 and len(loaded.calls) == 4
-        assert loaded.calls[0] == loaded.calls[1] == loaded.calls[3] != loaded.calls[2]
+        assert len(encoded) == 6 and len(driver.reached) == 4
+        assert driver.reached[0] == driver.reached[1] == driver.reached[3] != driver.reached[2]
 
     def test_few_are_kept(self, gpu, monkeypatch):
         arguments = halves(4096, 512), halves(512, 1024), halves(4096, 1024)
-        found, loaded = self.prepare(monkeypatch, *arguments)
+        found, driver = self.prepare(monkeypatch, *arguments)
         for address in range(16, 16 * 3 * descriptors.CAPACITY, 16):
             run(found, [address, 16, 32])
-            assert loaded.calls[-1][1][0] == f"map of {address}"
+            assert f" of {address}," in driver.reached[-1][2][0]
             assert len(found.steps[0].table.known) <= descriptors.CAPACITY
 
     def test_a_thread_without_a_context_gets_one(self, monkeypatch):
-        contexts = []
-
-        def encode(position, described):
-            if not contexts:
-                raise RuntimeError("Failed to create tensor map descriptor: invalid device context")
-            return (position, described.base)
-
+        statuses, contexts = [201, 0, 1], []
         monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: contexts.append("made"))
-        table = descriptors.DescriptorTable(encode, (([8], [1], [8]), ([8], [1], [8])))
-        assert table.make((16, 32)) == (0, 16, 1, 32)
+        library = types.SimpleNamespace(**dict.fromkeys(_NEEDED), cuTensorMapEncodeTiled=lambda *_: statuses.pop(0))
+        library.cuGetErrorString = library.cuDriverGetVersion = lambda *_: 0
+        encoding = Encoding(3, 6, 2, (8,))
+        assert len(Driver(library).encode(encoding, 16, [8], [1])) == 128
         assert contexts == ["made"]
-
-    def test_any_other_failure_is_told_at_once(self, monkeypatch):
-        calls = []
-
-        def encode(position, described):
-            calls.append(position)
-            raise RuntimeError("Failed to create tensor map descriptor: invalid argument")
-
-        monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: calls.append("context"))
-        table = descriptors.DescriptorTable(encode, (([8], [1], [8]),))
-        with pytest.raises(RuntimeError, match="invalid argument"):
-            table.make((16,))
-        assert calls == [0]
+        with pytest.raises(LoadError, match=r"encode a descriptor of sizes \[8\] and strides \[1\]"):
+            Driver(library).encode(encoding, 16, [8], [1])
+        assert contexts == ["made"] and not statuses
 
     @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
     def test_a_thread_that_has_called_nothing_of_cuda_yet(self):
@@ -149,44 +123,6 @@ class TestLaunching:
         arguments = halves(4096, 0), halves(0, 4096), halves(4096, 4096)
         _, variant, emitted = traced(mm.make(), *arguments)
         assert not emitted.descriptors and not emitted.persistent and not variant.selection.schedule.use_tma
-
-
-def make_tensordesc_arg(described, metadata):
-    return [("map", described.base.data_ptr(), metadata), *described.shape, *described.strides]
-
-
-def wrapped(launcher, tensordesc_meta):
-    def inner(*arguments):
-        return launcher, tensordesc_meta, make_tensordesc_arg
-
-    return inner
-
-
-class TestTheLauncherUnderneath:
-    described = descriptors.DescribedMemory(descriptors.Address(64), [8, 16], [16, 1], [8, 16])
-
-    def test_takes_what_is_ready(self):
-        launcher = object()
-        run = types.SimpleNamespace(launch=wrapped(launcher, ["a", "b"]))
-        ready = descriptors.encoder(run)
-        assert run.launch is launcher
-        assert ready(1, self.described) == (("map", 64, "b"), 8, 16, 16, 1)
-
-    def test_is_left_alone_where_it_is_not_as_expected(self):
-        tools = pytest.importorskip("triton.tools.tensor_descriptor")
-        run = types.SimpleNamespace(launch=len)
-        (passed,) = descriptors.encoder(run)(0, self.described)
-        assert run.launch is len and isinstance(passed, tools.TensorDescriptor)
-        assert vars(passed) == vars(self.described)
-
-    def test_is_triton_s_own(self):
-        driver = pytest.importorskip("triton.backends.nvidia.driver")
-        plain = driver.wrap_handle_tensordesc(print, {0: "tensordesc<fp16[8, 16]>", 1: "i32"}, None)
-        run = types.SimpleNamespace(launch=plain)
-        ready = descriptors.encoder(run)
-        assert run.launch is print
-        # Without descriptors in hardware Triton passes the address, the shape and the strides.
-        assert ready(0, self.described)[:5] == (64, 8, 16, 16, 1) if plain.__closure__ else True
 
 
 class TestWhatDoesNotFit:

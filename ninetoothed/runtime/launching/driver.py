@@ -5,7 +5,10 @@ from __future__ import annotations
 import ctypes
 import functools
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
+
+import torch
 
 from ninetoothed.errors import LoadError
 
@@ -14,10 +17,21 @@ LIBRARY = "libcuda.so.1"
 _DYNAMIC_SHARED_MEMORY = 8
 _NO_CONTEXT = 201
 _PROMOTION_128 = 2
+_PREFER_SHARED = 1
 _NEEDED = (
     *("cuGetErrorString", "cuDriverGetVersion", "cuModuleLoadData", "cuModuleGetFunction", "cuFuncSetAttribute"),
     "cuLaunchKernelEx",
 )
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """The encoding of a tensor's descriptor. element_type: the driver's number for it; element_size: in bytes."""
+
+    swizzle: int
+    element_type: int
+    element_size: int
+    block: tuple[int, ...]
 
 
 class Driver:
@@ -35,10 +49,13 @@ class Driver:
         assembler: what has made it. A driver may be too old for its code.
         """
         module, function = ctypes.c_void_p(), ctypes.c_void_p()
-        self.check(self._library.cuModuleLoadData(ctypes.byref(module), code), f"load the machine code of {assembler}")
+        status = self.in_context(functools.partial(self._library.cuModuleLoadData, ctypes.byref(module), code))
+        self.check(status, f"load the machine code of {assembler}")
         found = self._library.cuModuleGetFunction(ctypes.byref(function), module, name.encode())
         self.check(found, f"find the function {name}")
         if shared > 48 * 1024:
+            if hasattr(self._library, "cuFuncSetCacheConfig"):  # as Triton does
+                self._library.cuFuncSetCacheConfig(function, _PREFER_SHARED)
             allowed = self._library.cuFuncSetAttribute(function, _DYNAMIC_SHARED_MEMORY, shared)
             self.check(allowed, f"give a program {shared} bytes of shared memory")
         return function
@@ -66,30 +83,30 @@ class Driver:
         self._library.cuDriverGetVersion(ctypes.byref(number))
         return f"{number.value // 1000}.{number.value % 1000 // 10}"
 
-    def is_without_context(self, status: int) -> bool:
-        """Tell whether a call failed since this thread has no context yet."""
-        return status == _NO_CONTEXT
+    def in_context(self, call: Callable[[], int]) -> int:
+        """Call the driver, again with a context where this thread has none; return its status.
 
-    def encode(
-        self, address: int, kind: tuple[int, int, int], block: list[int], sizes: list[int], strides: list[int]
-    ) -> bytes:
-        """Encode the descriptor of a tensor, as Triton does.
-
-        kind: the swizzle, the type of the elements as the driver numbers it, and their bytes.
+        Threads get theirs at their first call of CUDA's runtime. One whose memory PyTorch has at hand, as that of a
+        backward pass, may have made none yet.
         """
+        status = call()
+        if status == _NO_CONTEXT:
+            torch.cuda.mem_get_info()  # Any call of the runtime that is allowed while a graph is captured.
+            status = call()
+        return status
+
+    def encode(self, encoding: Encoding, address: int, sizes: list[int], strides: list[int]) -> bytes:
+        """Encode the descriptor of a tensor, as Triton does."""
         if self._encode is None:
             raise LoadError(f"CUDA's driver {self.version} has no descriptors of tensors; install a newer one")
-        swizzle, element_type, element_size = kind
-        rank = len(block)
+        rank, block = len(encoding.block), encoding.block
         shape = (ctypes.c_uint64 * rank)(*reversed(sizes))
-        steps = (ctypes.c_uint64 * rank)(*(element_size * stride for stride in reversed(strides[:-1])))
+        steps = (ctypes.c_uint64 * rank)(*(encoding.element_size * stride for stride in reversed(strides[:-1])))
         box, ones = (ctypes.c_uint32 * rank)(*reversed(block)), (ctypes.c_uint32 * rank)(*(1,) * rank)
         memory = ctypes.create_string_buffer(128 + 64)
         start = -(-ctypes.addressof(memory) // 64) * 64
-        status = self._encode(
-            ctypes.c_void_p(start),
-            *(element_type, rank, ctypes.c_void_p(address), shape, steps, box, ones, 0, swizzle, _PROMOTION_128, 0),
-        )
+        given = ctypes.c_void_p(start), encoding.element_type, rank, ctypes.c_void_p(address), shape, steps, box, ones
+        status = self.in_context(functools.partial(self._encode, *given, 0, encoding.swizzle, _PROMOTION_128, 0))
         self.check(status, f"encode a descriptor of sizes {sizes} and strides {strides}")
         return ctypes.string_at(start, 128)
 
