@@ -12,6 +12,7 @@ from tests.conftest import DEVICE
 from tests.ninetoothed.applications import application_of
 
 INTEGERS = tuple(getattr(torch, f"{sign}int{bits}") for bits in (8, 16, 32, 64) for sign in ("", "u"))
+EIGHT_BITS = torch.float8_e4m3fn, torch.float8_e5m2
 FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 # Each beside one that every integer holds, which must stay what it is.
 BEYOND = (math.inf, -math.inf, 300.7, -1.0, -3.9, 70000.0, -1e5, 2.0**31, 2.0**40, 2.0**63, -(2.0**63), 2.0**64, 1e30)
@@ -32,9 +33,11 @@ def converted(value: float, dtype: torch.dtype) -> int:
 
 
 @pytest.mark.parametrize("dtype", INTEGERS, ids=str)
-@pytest.mark.parametrize("source", FLOATS, ids=str)
+@pytest.mark.parametrize("source", (*FLOATS, *EIGHT_BITS), ids=str)
 def test_conversions(source, dtype):
-    x = torch.tensor(VALUES, dtype=torch.float64).to(source).to(DEVICE)
+    # PyTorch's versions differ in what is beyond float8.
+    values = [each for each in VALUES if source not in EIGHT_BITS or abs(each) < 400]
+    x = torch.tensor(values, dtype=torch.float32 if source in EIGHT_BITS else torch.float64).to(source).to(DEVICE)
     y = torch.zeros(len(x), dtype=dtype, device=DEVICE)
     kernel = make("y = x")
     kernel(x, y)
@@ -78,3 +81,13 @@ def test_remainders_of_large_quotients(dtype):
             tolerance = 3e-7 if operator == "//" and DEVICE == "cuda" else 0
             torch.testing.assert_close(y.cpu(), wanted, rtol=tolerance, atol=0)
             assert "libdevice.fmod" in kernel.source(x, torch.zeros_like(x), gpu="h100")
+
+
+@pytest.mark.parametrize("dtype", (torch.int32, torch.uint32, torch.uint8), ids=str)
+def test_remainders_of_integers_by_a_float(dtype):
+    """What is known not to be negative is no reason to take another remainder."""
+    x = torch.tensor([0, 3, 100, torch.iinfo(dtype).max], dtype=dtype)
+    y, kernel = torch.zeros(4, device=DEVICE), make("y = x % 2.5")
+    kernel(x.to(DEVICE), y)
+    assert torch.equal(y.cpu(), torch.remainder(x.float(), 2.5))
+    assert "libdevice.fmod" in kernel.source(x, torch.zeros(4), gpu="h100")

@@ -66,7 +66,7 @@ def _mod(context: EmitContext, operation: ir.Apply, operands: list[ValueText]) -
     """Take the remainder with the sign of the divisor, as Python does; Triton's has the sign of the dividend."""
     shape, dtype = meet(operands), operation.result.type.dtype
     lhs, rhs = weakly(operation, operands)
-    if operation.attribute("nonnegative") or dtype.category == "uint":
+    if not dtype.is_floating and (operation.attribute("nonnegative") or dtype.category == "uint"):
         return ValueText(syntax.binary("%", lhs, rhs), shape)
     divisor = operands[1].constant
     if not dtype.is_floating and isinstance(divisor, int) and _is_power_of_two(operands[1]):

@@ -203,6 +203,8 @@ def _of_single(context: EmitContext, node: ast.expr, dtype: DType | PointerType)
     Of the others of Triton (3.6 to 3.9) some are wrong: float8e5 gives bfloat16 65536 for infinity, and on AMD's GPUs
     some float16 beyond the greatest float8e4nv become NaN.
     """
+    through = _through(dtypes.float32, dtype)
+    node = node if through is None else syntax.method(node, "to", dtype_node(through))
     if not _is_float8(dtype) or context.target.converts_float8:
         return syntax.method(node, "to", dtype_node(dtype))
     if dtype == dtypes.float8e5:
