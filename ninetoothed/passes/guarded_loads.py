@@ -41,7 +41,7 @@ def _guarded(loop: ir.For, defined_by: _Producers) -> ir.For:
                     continue
                 access = _with_guards(load.access, condition, defined_by, producers(loop.body))
                 if access is not None:
-                    loads[load] = load, replace(load, access=access, result=result)
+                    loads[load] = *loads.get(load, (load,)), replace(load, access=access, result=result)
                     chosen.add(operation)
     body = tuple(each for each in replaced(loop.body, loads) if each not in chosen)
     return replace(loop, body=remove_dead(body, loop.yields)) if loads else loop

@@ -71,7 +71,6 @@ def jagged(results: int):
 
 
 def _needed(batch: Batch, found, needed) -> Iterator[torch.Tensor]:
-    """Give gradients of queries, keys, values and others; those of keys and values are computed together."""
-    both = needed[1] or needed[2]
-    for i, (each, is_needed) in enumerate(zip(found, (needed[0], both, both, *needed[3:]))):
+    """Give gradients of queries, keys, values and others, as far as they are asked for."""
+    for i, (each, is_needed) in enumerate(zip(found, needed)):
         yield batch.parted(each) if is_needed else batch.unneeded(i)

@@ -28,8 +28,8 @@ from .substitute import Substitute, is_outdated, own_forward
 # are, and changes no config and no registry. The last is registered where it was asked for.
 THEIRS = ("sdpa", "eager")
 IMPLEMENTATIONS = (*THEIRS, "ninetoothed")
-# Continuous batching gives its cache by name. While it runs, versions of transformers set one of these, by `PAGED` and
-# what was set before, or leave "sdpa".
+# Continuous batching tells where its pages are by name. While it runs, versions of transformers set one of these, by
+# `PAGED` and what was set before, or leave "sdpa".
 PAGED = "paged|"
 SERVED = "paged|sdpa"
 # The functions that the forwards replaced call by name, in the model's own file, and what holds those registered.
@@ -119,8 +119,10 @@ class NTAttention(Substitute, JointModule):
         # A config looks each attribute up by functions in Python.
         implementation = self.config._attn_implementation
         if is_outdated(self) or are_overridden(hidden_states) or _calls_others(cls, implementation, kwargs):
-            arguments = hidden_states, position_embeddings, attention_mask, past_key_values
-            return own_forward(self)(self, *arguments, **kwargs)
+            arguments = hidden_states, position_embeddings, attention_mask
+            # A wrapper of transformers gives what has the cache's old name by the new one.
+            held = () if past_key_values is None else (past_key_values,)
+            return own_forward(self)(self, *arguments, *held, **kwargs)
         _check(self, implementation, kwargs)
         shape = (*hidden_states.shape[:-1], -1, self.head_dim)
 
@@ -187,7 +189,7 @@ def _calls_others(cls: type[NTAttention], implementation: str, kwargs: dict[str,
     if "past_key_values" in kwargs:
         return True
     if implementation not in IMPLEMENTATIONS and PAGED in str(implementation):
-        return implementation != SERVED or "cache" not in kwargs
+        return implementation != SERVED or "read_index" not in kwargs
     if implementation != "eager" and functional.scaled_dot_product_attention is not ATTENTION:
         return True
     names = cls.written.__globals__

@@ -57,7 +57,8 @@ def _are_alike(context: EmitContext, parameter: str, other: str) -> bool:
 
 def _may_share(context: EmitContext, parameter: str, other: str) -> bool:
     """Tell whether two parameters may be the same memory: calls may give it to those of elements of one size alone."""
-    sizes = {context.program.parameter(name).dtype.bits for name in (parameter, other)}
+    # A boolean has a byte of its own.
+    sizes = {max(context.program.parameter(name).dtype.bits, 8) for name in (parameter, other)}
     return context.program.in_place and len(sizes) == 1
 
 

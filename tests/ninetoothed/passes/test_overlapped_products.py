@@ -19,7 +19,7 @@ from ninetoothed.passes.overlapped_products import overlap
 from ninetoothed.passes.row_halves import HALF, halve
 from ninetoothed.runtime import arguments, dispatch, variants
 from ninetoothed_ops.kernels import mm, sdpa, sdpa_backward_key_value
-from ninetoothed_ops.kernels.attention import blocks, rows
+from ninetoothed_ops.kernels.attention import blocks, entries, held, rows
 from tests.ninetoothed.backends import own_attention
 
 
@@ -176,6 +176,40 @@ def test_all_rounds_read_alike():
         isinstance(each, ir.Apply) and each.function == "where" and each.result.type.lanes == (32, 32)
         for each in ir.walk(program.body)
     )
+
+
+@pytest.mark.parametrize("numbers", ((13, 45), (45, 13)))
+def test_a_tile_under_two_conditions(numbers):
+    """A load for each: one may be of rows that the other has not."""
+
+    def own(query, key, value, first, second, output):
+        ends = held(first, key), held(second, key)
+        total = ntl.zeros(output.shape, dtype=ntl.float32)
+        for j in range(key.shape[0]):
+            weights, tile = ntl.dot(query, ntl.trans(key[j])), value[j]
+            index = value[j].offsets(-2)[:, None]
+            total += ntl.dot(weights, ntl.where(index < ends[0], tile, 0.0))
+            total += ntl.dot(weights, ntl.where(index < ends[1], tile, 0.0))
+        output = total
+
+    def arrange(query, key, value, first, second, output):
+        of_entries = entries(first, rows(query)), entries(second, rows(query))
+        return rows(query), blocks(key, query), blocks(value, query), *of_entries, rows(output)
+
+    kernel = ninetoothed.make(arrange, own, (*(Tensor(4) for _ in range(3)), Tensor(1), Tensor(1), Tensor(4)))
+    q, k, v = tensors(80, 64)
+    k, v = k.repeat_interleave(2, 1), v.repeat_interleave(2, 1)
+    values = q, k, v, *(torch.tensor([n, n + 3]) for n in numbers), torch.full_like(q, float("nan"))
+    variant = traced(kernel, values, 64, 32)
+    guarded = guarded_loads.guard(variant.program)
+    assert guarded.body != variant.program.body
+    verify(guarded)
+    run(guarded, kernel, values, variant)
+    scores = q.double() @ k.double().mT
+    for b in range(2):
+        ends = [n + 3 * b for n in numbers]
+        expected = sum(scores[b, ..., :n] @ v[b, :, :n].double() for n in ends)
+        torch.testing.assert_close(values[-1][b].double(), expected, rtol=1e-4, atol=1e-4)
 
 
 def test_conditions_that_are_no_guards_stay():

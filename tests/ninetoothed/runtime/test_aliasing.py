@@ -11,7 +11,7 @@ import ninetoothed
 import ninetoothed.language as ntl
 from ninetoothed import AliasingWarning, ArgumentError, Tensor
 from ninetoothed.runtime.dispatch import launcher_of
-from tests.conftest import DEVICE
+from tests.conftest import DEVICE, needs_triton
 
 
 def kernel(ndim=1, count=2):
@@ -255,6 +255,10 @@ def test_reading_before_the_store_is_silent(name):
         of_three(*SILENT[name])(m, m, out)
 
 
+def transposed_into(x, y):
+    y = x
+
+
 def test_in_place_is_another_variant_whatever_came_before():
     def both(x, y, z):
         y = x + 1
@@ -273,3 +277,12 @@ def test_in_place_is_another_variant_whatever_came_before():
         start = torch.arange(16.0, device=DEVICE)
         assert torch.equal(y, start + 1) and torch.equal(z, 2 * (start + is_in_place))
     assert [variant.program.in_place for variant in launcher_of(made).variants] == [False, True]
+
+
+@pytest.mark.parametrize("other", (torch.bool, torch.uint8, torch.int8, torch.float8_e5m2))
+@pytest.mark.parametrize("dtype", (torch.bool, torch.uint8))
+@needs_triton
+def test_in_place_threads_wait_whatever_a_byte_is_read_as(dtype, other):
+    made = ninetoothed.make(lambda x, y: (x.tile((64, 64)), y.tile((64, 64))), transposed_into, (Tensor(2), Tensor(2)))
+    x = torch.zeros(64, 64, dtype=dtype)
+    assert "debug_barrier" in made.source(x, x.view(other).T, gpu="h100").text

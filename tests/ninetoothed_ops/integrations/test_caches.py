@@ -1,6 +1,7 @@
 """One token over a cache that tells where to write: rotation and write in one launch, bit for bit as apart."""
 
 import copy
+import functools
 from unittest import mock
 
 import pytest
@@ -301,9 +302,18 @@ def test_a_cache_that_the_forward_replaced_has_another_name_for(make, batch):
     module = model.model.layers[0].self_attn
     original = type(module)
 
+    def renaming(forward):
+        @functools.wraps(forward)
+        def wrapper(*args, **kwargs):
+            if "past_key_values" in kwargs:
+                kwargs["cache"] = kwargs.pop("past_key_values")
+            return forward(*args, **kwargs)
+
+        return wrapper
+
     class Renamed(original):
+        @renaming
         def forward(self, hidden_states, position_embeddings=None, attention_mask=None, cache=None, **kwargs):
-            cache = kwargs.pop("past_key_values", cache)
             return original.forward(self, hidden_states, position_embeddings, attention_mask, cache, **kwargs)
 
     with torch.no_grad():

@@ -330,6 +330,28 @@ def test_only_what_is_needed_is_computed(monkeypatch):
     assert names == ["delta", ("key_value", False, True)]
 
 
+@pytest.mark.parametrize("needed", ((1,), (2,), (0, 2)))
+@pytest.mark.parametrize("is_jagged", (False, True))
+def test_batches_of_some_gradients_of_wide_heads(needed, is_jagged):
+    """Of each by itself, as of all: keys' and values' have launches of their own."""
+    offsets = torch.tensor([0, 5, 12], device=DEVICE)
+
+    def attention(query, key, value):
+        if is_jagged:
+            given = query, key, value, offsets, None, None, None, 7, 7, True, 0.1
+            return torch.ops.ninetoothed.sdpa_jagged(*given)[0].float().square().sum()
+        return ninetoothed_ops.sdpa(query, key, value).float().square().sum()
+
+    tensors = [random(3, 2, 12, 136, dtype=torch.bfloat16) for _ in range(3)]
+    tensors = tensors if is_jagged else [each[:, None] for each in tensors]
+    gradients = torch.func.grad(attention, argnums=needed)
+    found = torch.func.vmap(gradients)(*tensors)
+    for i in range(3):
+        expected = gradients(*(each[i] for each in tensors))
+        for own, other in zip(found, expected, strict=True):
+            torch.testing.assert_close(own[i], other, rtol=2e-2, atol=2e-2)
+
+
 def test_a_second_derivative_computes_no_first_one():
     query, key, value = (each.requires_grad_() for each in qkv())
     output = ninetoothed_ops.sdpa(query, key, value, enable_gqa=True)
