@@ -47,8 +47,6 @@ NAMES = {
     f"{HOPPER}.mbarrier": ("MBarrierLayout", "arrive", "expect", "init", "wait"),
     TMA: ("store_wait",),
 }
-# Whether there is a form for loops that read where their tiles are, such as pages: it waits for times on a GPU.
-PLACES_READ = False
 # Bytes of shared memory beside tiles: barriers, and what the compiler keeps there between the warps of a task.
 RESERVED = 2048
 # Of the copies into shared memory, and out of it, one name each: the newest first.
@@ -108,8 +106,6 @@ def form_of(
     own = {each: tiles[each] for each in (*finder.rings, *finder.resident, *stored)}
     if any(name in loops[0].start.variables for name, _ in loops[0].bindings):
         raise NoFormError("its loops begin at a computed number")
-    if not PLACES_READ and any(map(finder.reads_a_place, ir.walk(copied))):
-        raise NoFormError("its loops read where their tiles are")
     form = Form(own, finder.rings, finder.resident, stored, copied, loops[-1], looked_at)
     if not stored:
         raise NoFormError("the copy engine does not store its result")
@@ -149,11 +145,6 @@ class _Finder:
             case (*before, ir.If(then_body=rest, outcomes=())):
                 return (*before, *rest)
         return self.program.body
-
-    def reads_a_place(self, operation: ir.Operation) -> bool:
-        """Tell whether the warp that copies reads numbers in a loop: where tiles are."""
-        inside = ir.walk(operation.body) if isinstance(operation, ir.For) else ()
-        return any(isinstance(each, ir.Load) and each not in self.rings for each in inside)
 
     def operands(self, dot: ir.Apply) -> None:
         """Find where the operands of a product are, and that these are places for them."""

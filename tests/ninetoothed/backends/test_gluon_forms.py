@@ -72,19 +72,18 @@ FORMS = {
     "summed, added": lambda: summed(mask(), sdpa.ADDITIVE_MASK),
     "lengths": lambda: masked(sdpa.make(has_lengths=True), NONE, sdpa.NO_MASK, False, halves(1, dtype=torch.int32)),
     "jagged": lambda: within_entries(True),
+    "paged": lambda: (own_attention.make("paged"), paged(halves, 4, LENGTH, 9, 2048, torch.empty(4, 2).int())),
 }
 # Which take no less time there than in Triton, or were not seen to be right; and what `explain` says of them.
 WITHOUT = {
     "window": lambda: own("window", 1024),
     "capped": lambda: masked(sdpa.make(is_capped=True), NONE, sdpa.NO_MASK, True, 30.0),
     "in place": lambda: summed(mask(), sdpa.ADDITIVE_MASK, True),
-    "paged": lambda: (own_attention.make("paged"), paged(halves, 4, LENGTH, 9, 2048, torch.empty(4, 2).int())),
 }
 REASONS = {
     "window": "its loops begin at a computed number",
     "capped": "it calls functions of CUDA's library",
     "in place": "Gluon has no `debug_barrier`",
-    "paged": "its loops read where their tiles are",
 }
 
 
