@@ -214,9 +214,21 @@ def run(program):
 
 
 def test_importing_brings_in_neither_triton_nor_transformers_nor_a_device():
-    """Not by `ninetoothed` either, which `ninetoothed_ops` imports."""
-    report = "print(*sorted({n.partition('.')[0] for n in sys.modules} & {'triton', 'transformers'}))"
-    assert run(f"import sys, ninetoothed_ops, torch; {report}; assert not torch.cuda.is_initialized()") == []
+    """Not by `ninetoothed` either, which `ninetoothed_ops` imports; nor what counts FLOPs, which learns of operators
+    all the same, before their import or after it. Nor does a swap import transformers."""
+    program = """
+import sys, ninetoothed_ops, torch
+others = {"triton", "transformers", "torch.utils.flop_counter"}
+print(*sorted(others.intersection(sys.modules)))
+assert not torch.cuda.is_initialized()
+assert ninetoothed_ops.register_attention and ninetoothed_ops.swap_modules(
+    torch.nn.Sequential(torch.nn.Linear(3, 3))
+).swapped
+print(*sorted(others.intersection(sys.modules) - {"triton"}))
+import torch.utils.flop_counter as counter
+assert torch.ops.ninetoothed.mm in counter.flop_registry
+"""
+    assert run(program) == []
 
 
 def test_importing_needs_no_triton_at_all():

@@ -6,6 +6,7 @@ import ast
 import builtins
 import functools
 import inspect
+import linecache
 import textwrap
 import types
 from collections.abc import Iterable
@@ -111,14 +112,14 @@ def parse(function: types.FunctionType) -> ParsedFunction:
 def _parse(function: types.FunctionType, code: types.CodeType) -> ParsedFunction:
     tree: ast.FunctionDef | ast.Lambda
     try:
-        # Given a function with `__wrapped__`, `inspect` would read the wrapped one; given its code, it does not.
-        file = inspect.getsourcefile(code) or code.co_filename
+        found = _lines(function, code)
         if code.co_name == "<lambda>":
-            lines, start, shift = inspect.findsource(code)[0], 1, 0
+            lines, start, shift = found, 1, 0
             tree = _lambda_of(_parsed("".join(lines)), code)
         else:
-            lines, start = inspect.getsourcelines(code)
-            tree, shift = _definition_of(lines, max(start, 1), function)
+            start = max(code.co_firstlineno, 1)
+            lines = inspect.getblock(found[start - 1 :])
+            tree, shift = _definition_of(lines, start, function)
     except ApplicationError:
         raise
     except (AttributeError, OSError, TypeError, SyntaxError) as error:
@@ -127,16 +128,32 @@ def _parse(function: types.FunctionType, code: types.CodeType) -> ParsedFunction
             f"the source of {name!r} cannot be read ({error}); an application and its helper functions must come"
             " from a file, a notebook cell, or code that is registered with `linecache`"
         ) from error
-    if not was_made_of(code, "".join(inspect.findsource(code)[0])):
+    if not was_made_of(code, "".join(found)):
         raise ApplicationError(
             f"the source of {function.__qualname__!r} is not what its code was made of: the file was edited after it"
             " was imported, or a tool rewrote the code; import it anew, in a new process, say, and without the tool",
             code.co_filename,
             code.co_firstlineno,
         )
-    start = max(start, 1)
     numbered = {i: lines[i - start].rstrip("\n") for i in range(tree.lineno, _end(tree)[0] + 1)}
-    return ParsedFunction(function, tree, file, numbered, shift)
+    return ParsedFunction(function, tree, code.co_filename, numbered, shift)
+
+
+def _lines(function: types.FunctionType, code: types.CodeType) -> list[str]:
+    """Read the file or cell of a function. Raises OSError where Python kept none.
+
+    `inspect` does too, but looks through all modules for that of a notebook's cell or a generated text: milliseconds
+    each time. Where a function has `__wrapped__`, it reads the wrapped one.
+    """
+    file, scope = code.co_filename, function.__globals__
+    linecache.checkcache(file)
+    # What loaded a module knows its text, in an archive too; that of a text which a module executes is another's.
+    lines = linecache.getlines(file, scope if scope.get("__file__") == file else None)
+    # From Python 3.13 on, it knows where the interpreter keeps what was typed.
+    lines = lines or inspect.findsource(code)[0]
+    if code.co_firstlineno > len(lines):
+        raise OSError("its line is not in the file")
+    return lines
 
 
 def _definition_of(lines: list[str], start: int, function: types.FunctionType) -> tuple[ast.FunctionDef, int]:

@@ -185,20 +185,23 @@ SHARING = {
 }
 
 
-@pytest.mark.parametrize("name", calls.NAMES + calls.OPTIONS + calls.GRADIENTS)
-def test_the_schedule_told_is_the_one_applied(name):
-    """A head that said `coarsening=16` stood over passes of which `coarsening` was not applied."""
-    cases = (
-        (calls.large, torch.float16, "h200"),
-        (calls.small, torch.float16, "b200"),
-        (calls.small, torch.float32, "a100"),
-    )
-    for size, dtype, gpu in cases:
-        kernel, arguments = size(name, dtype)
-        source = kernel.source(*arguments, gpu=gpu)
-        _, found = sections(kernel.explain(*arguments, gpu=gpu, passes=True))
-        head = source.partition("\n")[0]
-        assert head.startswith(f"# {found['schedule'].strip().splitlines()[0]} for "), head
-        applied = set(re.findall(r"^ +(\w+) +applied", found["passes"], re.MULTILINE))
-        for option, passes in SHARING.items():
-            assert (f" {option}=" in head) == bool(applied.intersection(passes)), (head, option, applied)
+def check_the_schedule_told(source, explanation):
+    """A head that said `coarsening=16` stood over passes of which `coarsening` was not applied.
+
+    `test_dead_lines` asks it of all kernels, whose texts it has.
+    """
+    head, (_, found) = source.partition("\n")[0], sections(explanation)
+    assert head.startswith(f"# {found['schedule'].strip().splitlines()[0]} for "), head
+    applied = set(re.findall(r"^ +(\w+) +applied", found["passes"], re.MULTILINE))
+    for option, passes in SHARING.items():
+        assert (f" {option}=" in head) == bool(applied.intersection(passes)), (head, option, applied)
+
+
+def test_a_schedule_that_is_told_and_not_applied_is_seen():
+    kernel, arguments = calls.large("mm")
+    source, explanation = kernel.source(*arguments, gpu="h200"), kernel.explain(*arguments, gpu="h200", passes=True)
+    check_the_schedule_told(source, explanation)
+    for wrong in (explanation.replace("persistent", "perpetual"), explanation.replace("BLOCK_SIZE_M=", "B=")):
+        assert wrong != explanation
+        with pytest.raises(AssertionError):
+            check_the_schedule_told(source, wrong)

@@ -311,7 +311,8 @@ def test_gradients_of_gradients_of_packed_rows(lengths):
         return torch.ops.ninetoothed.softmax_jagged(x, offsets, lengths, 4, 1)
 
     for function, given in ((attention, (query, key, value)), (normalised, (query,))):
-        assert torch.autograd.gradcheck(function, given) and torch.autograd.gradgradcheck(function, given)
+        assert torch.autograd.gradcheck(function, given)
+        assert torch.autograd.gradgradcheck(function, given, fast_mode=True)
 
 
 ROWS = (Tensor(3, jagged_dim=1),)

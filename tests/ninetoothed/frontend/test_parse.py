@@ -3,7 +3,10 @@
 import ast
 import functools
 import importlib
+import inspect
+import linecache
 import sys
+import zipfile
 
 import pytest
 import torch
@@ -223,3 +226,25 @@ def test_a_file_that_was_edited_after_it_was_imported(old, new, tmp_path, monkey
         run(module.application, X)
     module = importlib.reload(module)
     assert torch.equal(run(module.application, X), X * (3 if "* 3" in new else 2) + {" - 1": -1, " + 3": 3}.get(new, 1))
+
+
+def test_modules_are_not_searched_for_a_generated_text(monkeypatch):
+    """`inspect` looks through all of them, of which there are thousands, for each function of a notebook's cell."""
+    scope = {"__file__": __file__, "__name__": __name__, "__loader__": __loader__}
+    for file in ("<a text of ours>", "generated.py"):
+        exec(compile(MODULE, file, "exec"), scope)
+        with pytest.raises(ApplicationError, match="could not get source code"):  # and not that of this file
+            parse(scope["application"])
+        entry = (len(MODULE), None, MODULE.splitlines(keepends=True), file)
+        monkeypatch.setitem(linecache.cache, file, entry)
+        monkeypatch.setattr(inspect, "getmodule", None)
+        assert torch.equal(run(scope["application"], X), X * 2 + 1)
+
+
+def test_a_module_in_an_archive(tmp_path, monkeypatch):
+    path = tmp_path / "archive.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("within.py", MODULE)
+    monkeypatch.syspath_prepend(path)
+    monkeypatch.delitem(sys.modules, "within", raising=False)
+    assert torch.equal(run(importlib.import_module("within").application, X), X * 2 + 1)

@@ -267,8 +267,11 @@ def test_compiled(make, batch):
 
 
 # In "eager" our projections run alone, which are those of any model.
-@pytest.mark.parametrize("name, implementation", (("Qwen3", "sdpa"), ("Mistral", "sdpa"), ("Qwen3", "eager")))
-def test_continuous_batching(make, name, implementation):
+@pytest.mark.parametrize(
+    "name, implementation, joins",
+    (("Qwen3", "sdpa", (False, True)), ("Mistral", "sdpa", (True,)), ("Qwen3", "eager", (False,))),
+)
+def test_continuous_batching(make, name, implementation, joins):
     """Its pages are read by our attention where it is "sdpa"; that of others runs on our projections."""
     from transformers import ContinuousBatchingConfig, GenerationConfig
 
@@ -285,7 +288,7 @@ def test_continuous_batching(make, name, implementation):
 
     expected = tokens()
     assert [len(each) for each in expected] == [4] * 3
-    for join in (False, True):
+    for join in joins:
         report = swap_modules(model, join=join)
         # Another thread makes the steps.
         with mock.patch.object(attention, "sdpa", wraps=attention.sdpa) as ours:

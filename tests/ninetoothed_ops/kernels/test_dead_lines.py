@@ -8,7 +8,10 @@ import torch
 
 import ninetoothed
 import ninetoothed.language as ntl
-from ninetoothed import Tensor
+from ninetoothed import Tensor, explain
+from ninetoothed.runtime import dispatch, executable
+from ninetoothed.runtime.selection import machine
+from tests.ninetoothed.test_explain import check_the_schedule_told
 from tests.ninetoothed_ops.kernels import calls
 
 
@@ -72,16 +75,24 @@ def dead_lines(text):
 
 
 @pytest.mark.parametrize("name", calls.NAMES + calls.OPTIONS + calls.GRADIENTS)
-def test_the_kernels(name):
+def test_the_kernels(name, monkeypatch):
+    """And the schedule that is told of each is the one applied."""
     for size, dtype, gpu in (
         (calls.large, torch.float16, "h200"),
         (calls.large, torch.float32, "a100"),
-        (calls.small, torch.float16, "a100"),
-        (calls.small, torch.float32, "h200"),
+        (calls.small, torch.float16, "b200"),
+        (calls.small, torch.float32, "a100"),
     ):
         kernel, arguments = size(name, dtype)
-        text = kernel.source(*arguments, gpu=gpu).text
-        assert not [*dead_lines(text)], text
+        # A trace serves both: that each asks for one, `test_explain` sees.
+        variant = dispatch.launcher_of(kernel).trace(arguments, {}, machine.named(gpu))
+        text = executable.lowered(variant)
+        with monkeypatch.context() as once:
+            once.setattr(dispatch.Launcher, "trace", lambda *given, variant=variant: variant)
+            once.setattr(explain, "lowered", lambda given, text=text: text)
+            source = kernel.source(*arguments, gpu=gpu)
+            check_the_schedule_told(source, kernel.explain(*arguments, gpu=gpu, passes=True))
+        assert not [*dead_lines(source.text)], source.text
 
 
 def left(a, b):

@@ -68,10 +68,17 @@ def in_pytorch(x, groups, weight, bias):
     return F.group_norm(x, groups, weight, x.new_zeros(x.shape[1]) if bias is None else bias, 1e-3)
 
 
+def in_turn(cases, shape, dtype):
+    """All cases for float32; of another type every other one, those between for the next shape."""
+    place = [each for each, _ in SHAPES].index(shape)
+    return cases if dtype is torch.float32 else cases[(place + list(TOLERANCES).index(dtype)) % 2 :: 2]
+
+
 @pytest.mark.parametrize("dtype", TOLERANCES)
 @pytest.mark.parametrize("shape, groups", SHAPES)
 def test_group_norm(shape, groups, dtype):
-    for layout, vectors in zip(("contiguous", "channels last", "sliced"), ((1, 1), (1, 0), (0, 1))):
+    cases = tuple(zip(("contiguous", "channels last", "sliced"), ((1, 1), (1, 0), (0, 1))))
+    for layout, vectors in in_turn(cases, shape, dtype):
         x = laid_out(3 + r(*shape, dtype=dtype), layout)
         weight, bias = (r(shape[1], dtype=dtype) if each else None for each in vectors)
         own = check(
@@ -88,8 +95,8 @@ def test_group_norm(shape, groups, dtype):
 @pytest.mark.parametrize("dtype", TOLERANCES)
 @pytest.mark.parametrize("shape", [shape for shape, _ in SHAPES])
 def test_batch_norm(shape, dtype):
-    layouts = itertools.product((False, True), ("contiguous", "channels last", "sliced"))
-    for training, layout in layouts:
+    layouts = ("contiguous", "channels last", "sliced") if len(shape) == 4 else ("contiguous", "sliced")
+    for training, layout in in_turn(tuple(itertools.product((False, True), layouts)), shape, dtype):
         x = laid_out(3 + r(*shape, dtype=dtype), layout)
         weight, bias = r(shape[1], dtype=dtype), r(shape[1], dtype=dtype) if training else None
         running = [r(shape[1], dtype=dtype), r(shape[1], dtype=dtype).abs() + 0.5]

@@ -3,6 +3,7 @@
 import itertools
 import os
 import socket
+import sys
 from functools import partial
 
 import pytest
@@ -10,6 +11,7 @@ import torch
 from torch.nn import functional
 
 import ninetoothed_ops as ops
+from tests import forked
 from tests.ninetoothed_ops.sharding.losses import check_losses, check_sharded_classes, check_what_is_drawn
 from tests.ninetoothed_ops.sharding.models import (
     check_compiled,
@@ -209,4 +211,13 @@ def test_two_processes_compute_what_one_does():
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    torch.multiprocessing.spawn(_run, (port,), nprocs=WORLD)
+    # The processes are forks of one that has imported what both need; their mesh is of CPUs.
+    done = forked.run_script(__file__, str(port), CUDA_VISIBLE_DEVICES="")
+    assert done.status == "0", done.stderr
+
+
+if __name__ == "__main__":
+    import torch.distributed.tensor
+    from transformers import LlamaForCausalLM  # noqa: F401 - imported once, for both processes
+
+    torch.multiprocessing.start_processes(_run, (int(sys.argv[1]),), nprocs=WORLD, start_method="fork")
