@@ -237,8 +237,9 @@ def test_modules_are_not_searched_for_a_generated_text(monkeypatch):
             parse(scope["application"])
         entry = (len(MODULE), None, MODULE.splitlines(keepends=True), file)
         monkeypatch.setitem(linecache.cache, file, entry)
-        monkeypatch.setattr(inspect, "getmodule", None)
-        assert torch.equal(run(scope["application"], X), X * 2 + 1)
+        with monkeypatch.context() as searched:
+            searched.setattr(inspect, "getmodule", None)
+            assert torch.equal(run(scope["application"], X), X * 2 + 1)
 
 
 def test_a_module_in_an_archive(tmp_path, monkeypatch):
