@@ -40,9 +40,7 @@ def for_(context: TraceContext, scope: Scope, node: ast.For) -> Any:
         return _unrolled(context, scope, node, bounds)
     if not isinstance(node.target, ast.Name):
         raise context.error("the target of a `range` loop is one name; compute others from it, inside the loop")
-    start, stop, *_ = bounds
-    if start != stop:  # Else there is no round, whatever the sizes are.
-        _counted(context, scope, node, *bounds)
+    _counted(context, scope, node, *bounds)
     return None
 
 

@@ -242,10 +242,20 @@ def _within_an_entry(
             dimensions[place] = const(FAR), stride, FAR - length + own[0], own[1]
             dimensions.insert(0, (const(MOST_FAR), stride, start + length, None))
             if len(dimensions) == MOST_DIMENSIONS:
-                dimensions[:] = _in_one(dimensions, ALIGNMENT * 8 // access.type.dtype.bits)
+                unit = ALIGNMENT * 8 // access.type.dtype.bits
+                if not all(_is_foldable(each, unit, facts) for each in dimensions):
+                    return False
+                dimensions[:] = _in_one(dimensions, unit)
             dimensions.insert(0, (const(MOST_FAR), 2**34 - stride, const(FAR), None))
             return True
     return False
+
+
+def _is_foldable(dimension: tuple[Any, ...], unit: int, facts: Facts) -> bool:
+    """Tell whether a dimension of no lane steps by whole units, and not past its end, which nothing else would see."""
+    size, stride, offset, lane = dimension
+    is_within = is_nonnegative(offset, facts) and is_nonnegative(size - 1 - offset, facts)
+    return lane is not None or (divisor(stride, facts) % unit == 0 and (size == const(MOST_FAR) or is_within))
 
 
 def _in_one(dimensions: list[tuple[Any, ...]], unit: int) -> list[tuple[Any, ...]]:

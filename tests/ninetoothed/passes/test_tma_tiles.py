@@ -36,7 +36,13 @@ def calls(is_causal=True):
     yield sdpa_backward_key_value.make(jagged_dim=2), (*given(True), others[3], lse, lse, delta, *others[4:6], *flags)
     entry, longer = (torch.empty(4, HEADS, rows, WIDTH, dtype=torch.bfloat16) for rows in (160, 320))
     none, lengths = torch.empty(1, dtype=torch.bool).expand(4, HEADS, 160, 320), torch.empty(4, dtype=torch.int32)
-    yield sdpa.make(has_lengths=True), (entry, longer, longer + 0, none, 0.125, entry + 0, NO_MASK, is_causal, lengths)
+    # Values side by side, and those whose batch entries or heads begin between two units of the copy engine.
+    size = longer.stride(1)
+    apart = longer.new_empty(4, HEADS * size + 4)[:, : HEADS * size].view(longer.shape)
+    by_heads = longer.new_empty(4, HEADS, size + 4)[..., :size].view(longer.shape)
+    for value in (longer + 0, apart, by_heads):
+        arguments = entry, longer, value, none, 0.125, entry + 0, NO_MASK, is_causal, lengths
+        yield sdpa.make(has_lengths=True), arguments
 
 
 HALF_AND_SINGLE = ((WIDTH, torch.bfloat16), (1, torch.float32))
@@ -68,20 +74,21 @@ def engine(tile, numbers):
     return place
 
 
-@pytest.mark.parametrize("index", range(4), ids=("forward", "query", "key_value", "lengths"))
+@pytest.mark.parametrize("index", range(6), ids=("forward", "query", "key_value", "lengths", "apart", "by heads"))
 def test_a_tile_ends_where_its_entry_does(index):
     """The engine finds what the access says, and nothing where its guards do not hold; addresses have 64 bits."""
     kernel, arguments = list(calls())[index]
     variant = launcher_of(kernel).trace(arguments, {}, machine.H200)
     selection = variant.selection
-    schedule = dataclasses.replace(selection.schedule, overlaps=index == 3)
+    schedule = dataclasses.replace(selection.schedule, overlaps=index >= 3)
     scheduled = passes.run(variant.program, target_of(machine.H200), schedule, passes.GPU)
     draw, cut = random.Random(0), set()
     for access, tile in ((each.access, tile) for each, tile in scheduled.tma_tiles.items()):
         strides = scheduled.program.parameter(access.parameter).strides
         for _ in range(50):
             numbers = collections.defaultdict(lambda: draw.randrange(1, 4), selection.values)
-            numbers |= {name: draw.randrange(1, 300) for name, _ in access.bindings}
+            ends = (0, 1, 319, 320) if index >= 3 else ()
+            numbers |= {name: draw.choice((*ends, draw.randrange(1, 300))) for name, _ in access.bindings}
             steps = {lane.axis: draw.randrange(lane.count) for lane in access.lanes}
             at = collections.ChainMap({lane.name: steps[lane.axis] for lane in access.lanes}, numbers)
             holds = all(guard.index.evaluate(at) < guard.size.evaluate(at) for guard in access.guards)
@@ -96,4 +103,6 @@ CUT = (
     {"query", "key", "value", "grad", "query_grad"},
     {"query", "key", "value", "grad", "key_grad", "value_grad"},
     {"query", "value", "output"},
+    {"query", "output"},
+    {"query", "output"},
 )
