@@ -40,7 +40,11 @@ def for_(context: TraceContext, scope: Scope, node: ast.For) -> Any:
         return _unrolled(context, scope, node, bounds)
     if not isinstance(node.target, ast.Name):
         raise context.error("the target of a `range` loop is one name; compute others from it, inside the loop")
-    _counted(context, scope, node, *bounds)
+    start, stop, *_ = bounds
+    # From a size to itself there is no round, whatever the sizes are. Of a size that is known to be 0 what is asked of
+    # the tiles of a round is still said.
+    if start != stop or stop.is_constant:
+        _counted(context, scope, node, *bounds)
     return None
 
 

@@ -195,8 +195,9 @@ def cast(input: TileLike, dtype: DTypeLike, fp_downcast_rounding: str | None = N
     """Convert each element to `dtype`; `x.to(dtype)` is the same. A store converts by itself.
 
     Floats become integers by truncation: what 32 or 64 bits do not hold becomes the nearest that they do, narrower
-    types wrap from int32, and NaN becomes any number. Anything becomes `ntl.int1` by `!= 0`. With `bitcast` the bits
-    stay, and are read as the other type. `fp_downcast_rounding` is accepted and ignored: numbers round to the nearest.
+    types wrap from int32 (but for an infinity that is written), and NaN becomes any number. Anything becomes `ntl.int1`
+    by `!= 0`. With `bitcast` the bits stay, and are read as the other type. `fp_downcast_rounding` is accepted and
+    ignored: numbers round to the nearest.
 
     dtype: one of `ntl`, PyTorch or Triton, or Python's `float` (float32), `int` (int32), `bool` (int1).
     Raises `ApplicationError` for what is no such type, and where `bitcast` meets types of two widths.
