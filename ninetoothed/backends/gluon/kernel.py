@@ -59,12 +59,12 @@ def print_kernel(
     number = syntax.call("tl.to_tensor", syntax.name(half)) if is_wide else syntax.name(half)
     try:
         form = form_of(program, scheduled.tma_tiles, schedule, tasks, names, target.shared_memory)
-        module = _Module(replace(scheduled, program=program), schedule, target, form, arguments, names, half, number)
-        task = syntax.name(half) if tasks > 1 else syntax.number(0)
-        compute = module.function("compute", program.body, ComputingWarps(form, task), tasks)
-        copy = module.function("copy", form.copied, CopyingWarp(form))
     except NoFormError as error:
         return str(error)
+    module = _Module(replace(scheduled, program=program), schedule, target, form, arguments, names, half, number)
+    task = syntax.name(half) if tasks > 1 else syntax.number(0)
+    compute = module.function("compute", program.body, ComputingWarps(form, task), tasks)
+    copy = module.function("copy", form.copied, CopyingWarp(form))
     return module.emitted(title, (compute, copy)) if module.has_form else "it calls functions of CUDA's library"
 
 

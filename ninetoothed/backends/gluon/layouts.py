@@ -9,7 +9,6 @@ from __future__ import annotations
 import ast
 from typing import Any
 
-from ninetoothed.backends.gluon.form import NoFormError
 from ninetoothed.backends.triton import syntax
 
 NAME = "layout"
@@ -23,10 +22,7 @@ def defined(num_warps: int, columns: int) -> ast.stmt:
 
 
 def translated(node: Any) -> Any:
-    """Translate a tree of Triton's: `tl.zeros((128, 64), tl.float32)` -> `gl.zeros((128, 64), gl.float32, layout)`.
-
-    Raises `NoFormError` for what Gluon lacks.
-    """
+    """Translate a tree of Triton's: `tl.zeros((128, 64), tl.float32)` -> `gl.zeros((128, 64), gl.float32, layout)`."""
     if isinstance(node, list | tuple):
         return [*map(translated, node)]
     if not isinstance(node, ast.AST):
@@ -37,8 +33,6 @@ def translated(node: Any) -> Any:
             return ast.Name("gl")
         case ast.Call(ast.Attribute(ast.Name("tl"), "range")):
             return ast.Call(ast.Name("range"), new.args, [])  # its loops take no hints
-        case ast.Call(ast.Attribute(ast.Name("tl"), "trans")):
-            raise NoFormError("it turns a tile in registers")
         case ast.Call(ast.Attribute(ast.Name("tl"), "zeros" | "full"), args=[ast.Tuple(elts=shape), *_]) if shape:
             return ast.Call(new.func, [*new.args, _of_rank(len(shape))], new.keywords)
         case ast.Call(ast.Attribute(ast.Name("tl"), "broadcast_to"), args=[_, ast.Tuple(elts=shape)]):
